@@ -1,0 +1,133 @@
+"""Every error that blockpool raises: one root, specific leaves, the facts as attributes.
+
+This module is never compiled: exceptions of a compiled module could not be subclassed.
+"""
+
+from __future__ import annotations
+
+
+class BlockPoolError(Exception):
+    """Root of all errors raised by blockpool."""
+
+
+class ConfigError(BlockPoolError, ValueError):
+    """A number or a setting that cannot be right.
+
+    Attributes:
+        field: Name of the argument, option or config field.
+        value: What was given.
+        reason: What is wrong with it, as the end of the sentence "field=value ...".
+    """
+
+    def __init__(self, field: str, value: object, reason: str) -> None:
+        super().__init__(field, value, reason)
+        self.field = field
+        self.value = value
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.field}={shorten(self.value)}: {self.reason}"
+
+
+class ArgumentError(ConfigError, TypeError):
+    """An argument of the wrong type."""
+
+
+class OutOfBlocksError(BlockPoolError, ValueError):
+    """More blocks are wanted than are free. Expected in operation: wait, preempt or refuse.
+
+    Attributes:
+        wanted: Blocks asked for.
+        free: Blocks that could have been had.
+    """
+
+    def __init__(self, wanted: int, free: int) -> None:
+        super().__init__(wanted, free)
+        self.wanted = wanted
+        self.free = free
+
+    def __str__(self) -> str:
+        return f"{self.wanted} blocks wanted, {self.free} free"
+
+
+class BlockStateError(BlockPoolError, RuntimeError):
+    """A block is not in the state that the call needs: a bug of the caller.
+
+    Attributes:
+        block_id: The block.
+        expected: The state that the call needs.
+        actual: The state that was found.
+    """
+
+    def __init__(self, block_id: int, expected: str, actual: str) -> None:
+        super().__init__(block_id, expected, actual)
+        self.block_id = block_id
+        self.expected = expected
+        self.actual = actual
+
+    def __str__(self) -> str:
+        return f"block {self.block_id}: expected {self.expected}, but {self.actual}"
+
+
+class HashAlreadySetError(BlockStateError, AssertionError):
+    """A block that has a hash was given another; `reset_hash()` must come first."""
+
+
+class TraceError(BlockPoolError, ValueError):
+    """A trace that cannot be read.
+
+    Attributes:
+        path: The file, or "<stdin>".
+        line: Line number from 1; 0 when the fault is not in one line.
+        reason: What is wrong.
+    """
+
+    def __init__(self, path: str, line: int, reason: str) -> None:
+        super().__init__(path, line, reason)
+        self.path = path
+        self.line = line
+        self.reason = reason
+
+    def __str__(self) -> str:
+        where = f"{self.path}:{self.line}" if self.line else self.path
+        return f"{where}: {self.reason}"
+
+
+class InvariantError(BlockPoolError, AssertionError):
+    """The pool contradicts itself: a bug of ours, or somebody wrote to its insides.
+
+    Attributes:
+        invariant: Which rule is broken, as in ARCHITECTURE.md ("I1" to "I6").
+        dump: What was found, for the bug report.
+    """
+
+    def __init__(self, invariant: str, dump: str) -> None:
+        super().__init__(invariant, dump)
+        self.invariant = invariant
+        self.dump = dump
+
+    def __str__(self) -> str:
+        return f"invariant {self.invariant} is broken\n{self.dump}"
+
+
+class MissingExtraError(BlockPoolError, ImportError):
+    """A feature needs a package that is not installed.
+
+    Attributes:
+        feature: What was asked for.
+        extra: The extra of blockpool that brings it.
+    """
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(feature, extra)
+        self.feature = feature
+        self.extra = extra
+
+    def __str__(self) -> str:
+        return f"{self.feature} needs a package that is not installed: pip install 'blockpool[{self.extra}]'"
+
+
+def shorten(value: object, limit: int = 80) -> str:
+    """Shows a value in one line of at most `limit` characters."""
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
