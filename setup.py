@@ -1,0 +1,62 @@
+"""What pyproject.toml cannot say: which modules are compiled with mypyc, and how.
+
+Reached through build_backend.py, which sets BLOCKPOOL_COMPILE to 1 or 0.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from setuptools import setup
+
+# The compiled modules: the pool's hot path, all in one group so that they call each other
+# directly. Not here, on purpose: `errors` (a compiled exception cannot be subclassed) and
+# `core.types` (aliases that mean `object` to the compiler and the precise type to readers).
+COMPILED_MODULES = (
+    "block",
+    "block_hash",
+    "block_map",
+    "encoding",
+    "events",
+    "extra_keys",
+    "free_queue",
+    "hasher",
+    "invariants",
+    "metrics",
+    "pool",
+)
+
+# Only these commands build; metadata and sdist need no compiler.
+BUILD_COMMANDS = {"build", "build_ext", "bdist_wheel", "editable_wheel"}
+
+
+def extension_modules() -> list[Any]:
+    """Translate the compiled modules to C; empty when this run compiles nothing."""
+    if os.environ.get("BLOCKPOOL_COMPILE") != "1" or not BUILD_COMMANDS.intersection(sys.argv):
+        return []
+    from mypyc.build import mypycify
+
+    options = [
+        "--strict",
+        # Compiled signatures take `object`, so that a wrong argument meets our own check
+        # and our own error, not mypyc's.
+        "--always-true=BLOCKPOOL_COMPILING",
+        # Not pyproject's settings: they say the opposite of the line above.
+        "--config-file=",
+        f"--cache-dir={os.devnull}",
+    ]
+    paths = [f"src/blockpool/core/{name}.py" for name in COMPILED_MODULES]
+    return list(
+        mypycify(
+            options + paths,
+            opt_level="3",
+            debug_level="0",
+            # A dotted name keeps the group's library inside the package.
+            group_name="blockpool.core._compiled",
+        )
+    )
+
+
+setup(ext_modules=extension_modules())
