@@ -38,7 +38,8 @@ def find_traces() -> Path | None:
 def pytest_report_header() -> list[str]:
     build = "compiled" if getattr(blockpool, "COMPILED", False) else "interpreted"
     return [
-        f"blockpool: {getattr(blockpool, '__version__', '?')}, {build}, hypothesis profile {settings.get_current_profile_name()}",
+        f"blockpool: {build}",
+        f"hypothesis profile: {settings.get_current_profile_name()}",
         f"peer: {peer_module.missing() or peer_module.VERSION}",
         f"traces: {'found' if find_traces() else 'not found'}",
     ]
