@@ -15,6 +15,7 @@ from setuptools import setup
 # directly. Not here, on purpose: `errors` (a compiled exception cannot be subclassed) and
 # `core.types` (aliases that mean `object` to the compiler and the precise type to readers).
 COMPILED_MODULES = (
+    "arguments",
     "block",
     "block_hash",
     "block_map",
@@ -26,6 +27,7 @@ COMPILED_MODULES = (
     "invariants",
     "metrics",
     "pool",
+    "stored_events",
 )
 
 # Only these commands build; metadata and sdist need no compiler.

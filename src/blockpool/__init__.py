@@ -1,0 +1,84 @@
+"""The KV-cache block pool of an LLM server, as a library that stands on its own."""
+
+from importlib.metadata import version
+
+from blockpool.core.block import KVCacheBlock
+from blockpool.core.block_hash import (
+    external_block_hash,
+    get_block_hash,
+    get_group_id,
+    make_block_hash_with_group_id,
+)
+from blockpool.core.block_hash_list import BlockHashListWithBlockSize
+from blockpool.core.block_map import BlockHashToBlockMap
+from blockpool.core.encoding import COMPILED
+from blockpool.core.events import (
+    MEDIUM_GPU,
+    AllBlocksCleared,
+    BlockRemoved,
+    BlockStored,
+    ExternalBlockHash,
+    KVCacheEvent,
+)
+from blockpool.core.extra_keys import KEY_SCHEMAS, MultiModalInput, block_extra_keys
+from blockpool.core.free_queue import FreeKVCacheBlockQueue
+from blockpool.core.hasher import HASH_ALGORITHMS, BlockHasher
+from blockpool.core.metrics import BlockMetricsState, KVCacheEvictionEvent, KVCacheMetricsCollector
+from blockpool.core.pool import BlockPool, Occupancy
+from blockpool.core.types import BlockHash, BlockHashWithGroupId, LoRARequest, MetricsCollector, Request
+from blockpool.errors import (
+    ArgumentError,
+    BlockPoolError,
+    BlockStateError,
+    ConfigError,
+    HashAlreadySetError,
+    InvariantError,
+    MissingExtraError,
+    OutOfBlocksError,
+    TraceError,
+)
+
+__version__ = version("blockpool")
+
+__all__ = [
+    "COMPILED",
+    "HASH_ALGORITHMS",
+    "KEY_SCHEMAS",
+    "MEDIUM_GPU",
+    "AllBlocksCleared",
+    "ArgumentError",
+    "BlockHash",
+    "BlockHashListWithBlockSize",
+    "BlockHashToBlockMap",
+    "BlockHashWithGroupId",
+    "BlockHasher",
+    "BlockMetricsState",
+    "BlockPool",
+    "BlockPoolError",
+    "BlockRemoved",
+    "BlockStateError",
+    "BlockStored",
+    "ConfigError",
+    "ExternalBlockHash",
+    "FreeKVCacheBlockQueue",
+    "HashAlreadySetError",
+    "InvariantError",
+    "KVCacheBlock",
+    "KVCacheEvent",
+    "KVCacheEvictionEvent",
+    "KVCacheMetricsCollector",
+    "LoRARequest",
+    "MetricsCollector",
+    "MissingExtraError",
+    "MultiModalInput",
+    "Occupancy",
+    "OutOfBlocksError",
+    "Request",
+    "TraceError",
+    "__version__",
+    "block_extra_keys",
+    "external_block_hash",
+    "get_block_hash",
+    "get_group_id",
+    "make_block_hash_with_group_id",
+]

@@ -1,0 +1,83 @@
+"""Checks of what callers pass: the value, or the typed error that names the argument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import index
+
+from blockpool.errors import ArgumentError, ConfigError
+
+
+def as_int(field: str, value: object) -> int:
+    """An integer, or whatever stands for one (NumPy's, say).
+
+    Raises:
+        ArgumentError: For anything else.
+    """
+    if isinstance(value, int):
+        return value
+    try:
+        return index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise ArgumentError(field, value, "an integer is needed") from None
+
+
+def as_count(field: str, value: object) -> int:
+    """An integer of 0 or more.
+
+    Raises:
+        ArgumentError: For anything but an integer.
+        ConfigError: For a negative one.
+    """
+    number = as_int(field, value)
+    if number < 0:
+        raise ConfigError(field, number, "must not be negative")
+    return number
+
+
+def as_size(field: str, value: object) -> int:
+    """An integer of 1 or more.
+
+    Raises:
+        ArgumentError: For anything but an integer.
+        ConfigError: For 0 or less.
+    """
+    number = as_int(field, value)
+    if number < 1:
+        raise ConfigError(field, number, "must be at least 1")
+    return number
+
+
+def as_bytes(field: str, value: object) -> bytes:
+    """Bytes.
+
+    Raises:
+        ArgumentError: For anything else.
+    """
+    if isinstance(value, bytes):
+        return value
+    raise ArgumentError(field, value, "bytes are needed")
+
+
+def as_bool(field: str, value: object) -> bool:
+    """True or False.
+
+    Raises:
+        ArgumentError: For anything else.
+    """
+    if isinstance(value, bool):
+        return value
+    raise ArgumentError(field, value, "True or False is needed")
+
+
+def as_list(field: str, values: object) -> list[object]:
+    """The values of any iterable, taken once; a list is used as it is.
+
+    Raises:
+        ArgumentError: For what cannot be iterated, and for text and bytes, which are never meant.
+    """
+    if isinstance(values, list):
+        return values
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ArgumentError(field, values, "an iterable is needed")
+    return list(values)

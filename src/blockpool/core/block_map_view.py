@@ -1,0 +1,41 @@
+"""A map's content as one mapping by full key, for inspection and tests. A subclass of `MutableMapping`, so not compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from typing import TYPE_CHECKING
+
+from blockpool.core.block_hash import get_block_hash, get_group_id, join_key, signed_group_id
+
+if TYPE_CHECKING:
+    from blockpool.core.block_map import BlockHashToBlockMap, Entry
+
+
+class BlockMapView(MutableMapping[bytes, "Entry"]):
+    """Reads and writes through to the map; len() counts keys. Writing does not touch the blocks' own hashes."""
+
+    def __init__(self, block_map: BlockHashToBlockMap) -> None:
+        self._map = block_map
+
+    def _entries(self, key: bytes) -> dict[bytes, Entry]:
+        return self._map.group(signed_group_id(get_group_id(key))).entries
+
+    def __getitem__(self, key: bytes) -> Entry:
+        return self._entries(key)[get_block_hash(key)]
+
+    def __setitem__(self, key: bytes, entry: Entry) -> None:
+        self._entries(key)[get_block_hash(key)] = entry
+
+    def __delitem__(self, key: bytes) -> None:
+        del self._entries(key)[get_block_hash(key)]
+
+    def __iter__(self) -> Iterator[bytes]:
+        for signed_id, index in self._map.groups().items():
+            for block_hash in index.entries:
+                yield join_key(block_hash, signed_id)
+
+    def __len__(self) -> int:
+        return len(self._map)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))

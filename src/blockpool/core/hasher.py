@@ -1,0 +1,240 @@
+"""`BlockHasher`: chained block hashes, those compatible with vLLM and two of our own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+from blockpool.core.arguments import as_bytes, as_list, as_size
+from blockpool.core.encoding import (
+    cbor_block,
+    cbor_value,
+    pack_token_ids,
+    pickle_block,
+    pickle_tail,
+    pickled,
+    raw_block,
+    raw_tail,
+)
+from blockpool.core.extra_keys import KEY_SCHEMAS, canonical_keys
+from blockpool.core.types import BlockHash, IntArg, StrArg
+from blockpool.errors import ArgumentError, ConfigError, MissingExtraError
+
+_FORMATS = {
+    "sha256": "pickle",
+    "sha256_cbor": "cbor",
+    "xxhash": "pickle",
+    "xxhash_cbor": "cbor",
+    "blake2b_raw": "raw",
+    "xxh3_raw": "raw",
+}
+
+HASH_ALGORITHMS: tuple[str, ...] = tuple(_FORMATS)
+"""All algorithms. The first four give the bytes of vLLM's of the same name; the raw ones are our own: `blake2b_raw` is
+cryptographic and needs nothing, `xxh3_raw` is the fastest. `xxhash*` and `xxh3_raw` need the extra `hash`."""
+
+NONE_HASH_BYTES = 32
+
+
+@final
+class BlockHasher:
+    """Hashes blocks of tokens so that equal hashes mean equal content and equal content before it.
+
+    `block_hash = H((parent_hash or none_hash, token_ids, extra_keys or None))`, where H serialises and digests as the
+    algorithm says. It holds no state of a request: hashing goes on from the last hash, so the total stays linear.
+
+    Args:
+        algorithm: One of `HASH_ALGORITHMS`.
+        block_size: Tokens per block, at least 1.
+        seed: Root of all chains. Processes that shall agree on hashes need the same; None draws a random root.
+        key_schema: "tagged" or "untagged": which form of extra keys the caller passes (`block_extra_keys`). It does not
+            change a hash by itself; it is part of the fingerprint.
+        random_bytes: Source of the random root.
+
+    Attributes:
+        algorithm: As given.
+        block_size: As given.
+        key_schema: As given.
+        none_hash: Stands for the parent of a first block: H(seed), or 32 random bytes.
+        digest_size: Bytes per hash: 32, or 16 for the xxhash family.
+
+    Raises:
+        ArgumentError: For an argument of the wrong type.
+        ConfigError: For an unknown algorithm or schema, a block size below 1, or a seed that is not valid Unicode.
+        MissingExtraError: If the algorithm needs a package that is not installed.
+    """
+
+    def __init__(
+        self,
+        algorithm: StrArg,
+        block_size: IntArg,
+        seed: StrArg | None = None,
+        *,
+        key_schema: StrArg = "tagged",
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.algorithm: str = _one_of("algorithm", algorithm, HASH_ALGORITHMS)
+        self.block_size: int = as_size("block_size", block_size)
+        self.key_schema: str = _one_of("key_schema", key_schema, KEY_SCHEMAS)
+        self._format: str = _FORMATS[self.algorithm]
+        self._digest: Callable[[bytes], bytes] = _digest_function(self.algorithm)
+        self.digest_size: int = len(self._digest(b""))
+        if seed is None:
+            self.none_hash: bytes = random_bytes(NONE_HASH_BYTES)
+        else:
+            self.none_hash = self._digest(_seed_bytes(seed, self._format))
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells whether two hashers give comparable hashes, without giving the root away.
+
+        Equal for equal algorithm, root, block size and key schema: `algorithm:block_size:key_schema:digest`, where
+        digest is the start of the SHA-256 of the root.
+        """
+        root = hashlib.sha256(b"blockpool fingerprint" + self.none_hash).hexdigest()[:16]
+        return f"{self.algorithm}:{self.block_size}:{self.key_schema}:{root}"
+
+    def hash_block(
+        self,
+        parent_hash: bytes | None,
+        token_ids: Sequence[int],
+        extra_keys: tuple[object, ...] | None = None,
+    ) -> BlockHash:
+        """Hashes one block.
+
+        Args:
+            parent_hash: Hash of the block before, or None for the first.
+            token_ids: The block's tokens, as `hash_tokens` takes them; normally `block_size` of them.
+            extra_keys: What else its content depends on, as `block_extra_keys` gives it; None or () for nothing.
+
+        Returns:
+            `digest_size` bytes.
+
+        Raises:
+            As `hash_tokens`.
+        """
+        parent = self._checked_parent(parent_hash)
+        packed = pack_token_ids(token_ids)
+        count = len(packed) // 4
+        keys = canonical_keys(extra_keys)
+        return self._hash(parent, packed, 0, count, keys, self._tail(keys, count))
+
+    def hash_tokens(
+        self,
+        token_ids: Sequence[int],
+        parent_hash: bytes | None = None,
+        extra_keys: Sequence[tuple[object, ...] | None] | None = None,
+    ) -> list[BlockHash]:
+        """Hashes every full block of a run of tokens; a partial block at the end is left for later.
+
+        Args:
+            token_ids: Any length; a list, tuple, `array`, NumPy array or other one-dimensional buffer of 32- or 64-bit
+                integers; each token in 0 … 2^32 - 1.
+            parent_hash: Hash of the block before the first of these, or None at the start of a prompt.
+            extra_keys: None, or one tuple-or-None per full block, as `block_extra_keys` gives them.
+
+        Returns:
+            One hash of `digest_size` bytes per full block. Complexity: O(len(token_ids)).
+
+        Raises:
+            ArgumentError: For anything else than integers, and for keys that are not None, bool, int, str, bytes or
+                tuples of them.
+            ConfigError: For a token out of range, a parent hash of the wrong length, or not one key entry per block.
+        """
+        parent = self._checked_parent(parent_hash)
+        packed = pack_token_ids(token_ids)
+        size = self.block_size
+        count = len(packed) // (4 * size)
+        entries = _checked_entries(extra_keys, count)
+        keys: tuple[object, ...] | None = None
+        tail = self._tail(keys, size)
+        last_entry: object = None
+        hashes: list[BlockHash] = []
+        for block in range(count):
+            if entries is not None and entries[block] is not last_entry:
+                last_entry = entries[block]
+                keys = canonical_keys(last_entry)
+                tail = self._tail(keys, size)
+            block_hash = self._hash(parent, packed, block * size, size, keys, tail)
+            hashes.append(block_hash)
+            parent = block_hash
+        return hashes
+
+    def _hash(
+        self, parent: bytes, packed: bytes, start: int, count: int, keys: tuple[object, ...] | None, tail: bytes
+    ) -> BlockHash:
+        if self._format == "raw":
+            data = raw_block(parent, packed, start, count, tail)
+        elif self._format == "pickle":
+            data = pickle_block(parent, packed, start, count, keys, tail)
+        else:
+            data = cbor_block(parent, packed, start, count, tail)
+        return BlockHash(self._digest(data))
+
+    def _tail(self, keys: tuple[object, ...] | None, count: int) -> bytes:
+        if self._format == "raw":
+            return raw_tail(keys, count)
+        if self._format == "pickle":
+            return pickle_tail(keys)
+        return cbor_value(keys)
+
+    def _checked_parent(self, parent_hash: object) -> bytes:
+        if parent_hash is None:
+            return self.none_hash
+        parent = as_bytes("parent_hash", parent_hash)
+        if len(parent) != self.digest_size and len(parent) != NONE_HASH_BYTES:
+            raise ConfigError("parent_hash", parent, f"{self.algorithm} hashes have {self.digest_size} bytes")
+        return parent
+
+
+def _one_of(field: str, value: object, allowed: tuple[str, ...]) -> str:
+    if not isinstance(value, str):
+        raise ArgumentError(field, value, "a name is needed")
+    if value not in allowed:
+        raise ConfigError(field, value, "must be one of " + ", ".join(allowed))
+    return value
+
+
+def _seed_bytes(seed: object, serial_format: str) -> bytes:
+    if not isinstance(seed, str):
+        raise ArgumentError("seed", seed, "a string is needed")
+    canonical_keys((seed,))
+    return pickled(seed) if serial_format == "pickle" else cbor_value(seed)
+
+
+def _checked_entries(extra_keys: object, count: int) -> list[object] | None:
+    if extra_keys is None:
+        return None
+    entries = as_list("extra_keys", extra_keys)
+    if len(entries) != count:
+        raise ConfigError("extra_keys", len(entries), f"one entry per full block is needed, there are {count}")
+    return entries
+
+
+def _digest_function(algorithm: str) -> Callable[[bytes], bytes]:
+    if algorithm.startswith("sha256"):
+        return _sha256
+    if algorithm == "blake2b_raw":
+        return _blake2b
+    try:
+        import xxhash
+    except ImportError:
+        raise MissingExtraError(f"the hash algorithm {algorithm!r}", "hash") from None
+    digest: Callable[[bytes], bytes] = xxhash.xxh3_128_digest
+    return digest
+
+
+def _sha256(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+_BLAKE2B: Any = hashlib.blake2b(digest_size=32, person=b"blockpool raw 1")
+
+
+def _blake2b(data: bytes) -> bytes:
+    state: Any = _BLAKE2B.copy()
+    state.update(data)
+    digest: bytes = state.digest()
+    return digest

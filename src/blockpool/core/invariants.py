@@ -1,0 +1,125 @@
+"""The rules that hold for every pool between two calls, as one check that shows what it found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from blockpool.core.block import KVCacheBlock
+from blockpool.errors import InvariantError
+
+if TYPE_CHECKING:
+    from blockpool.core.pool import BlockPool
+
+SHOWN_BLOCKS = 50
+
+
+def check_pool(pool: BlockPool) -> None:
+    """Checks I1 to I6; I7 is about calls that raise, and only a test can state it. O(num_gpu_blocks).
+
+    Raises:
+        InvariantError: Names the broken rule.
+    """
+    _check_queue(pool)
+    _check_blocks(pool)
+    _check_index(pool)
+    _check_counters(pool)
+
+
+def _check_queue(pool: BlockPool) -> None:
+    """I1: length, forward walk and backward walk of the queue agree with the blocks that nobody holds."""
+    queue = pool.free_block_queue
+    forward = _walk(pool, queue.fake_free_list_head, True)
+    backward = _walk(pool, queue.fake_free_list_tail, False)
+    if len(forward) != queue.num_free_blocks:
+        raise _broken(pool, "I1", f"the queue counts {queue.num_free_blocks} blocks, a walk finds {len(forward)}")
+    backward.reverse()
+    if forward != backward:
+        raise _broken(pool, "I1", "the queue is not the same backward as forward")
+    num_unheld = 0
+    for block in pool.blocks:
+        if block.ref_cnt == 0 and not block.is_null:
+            num_unheld += 1
+    if num_unheld != len(forward):
+        raise _broken(pool, "I1", f"{num_unheld} blocks are not held, {len(forward)} are in the queue")
+
+
+def _walk(pool: BlockPool, sentinel: KVCacheBlock, forward: bool) -> list[int]:
+    """Ids along the links from one sentinel to the other."""
+    ids: list[int] = []
+    block = sentinel.next_free_block if forward else sentinel.prev_free_block
+    while block is not None and block.block_id >= 0:
+        ids.append(block.block_id)
+        if len(ids) > pool.num_gpu_blocks:
+            raise _broken(pool, "I1", "the queue runs in a circle")
+        block = block.next_free_block if forward else block.prev_free_block
+    if block is None:
+        raise _broken(pool, "I1", f"the queue breaks off after {ids[-1:]}")
+    return ids
+
+
+def _check_blocks(pool: BlockPool) -> None:
+    """I2, I4 and I6: each block by itself."""
+    null_block = pool.null_block
+    if not null_block.is_null or null_block.block_id != 0 or null_block is not pool.blocks[0]:
+        raise _broken(pool, "I4", f"the null block is {null_block!r}")
+    for block_id, block in enumerate(pool.blocks):
+        queued = block.next_free_block is not None
+        if block.block_id != block_id or block.is_null != (block_id == 0):
+            raise _broken(pool, "I4", f"at {block_id} stands {block!r}")
+        if block.ref_cnt < 0:
+            raise _broken(pool, "I6", f"a negative count: {block!r}")
+        if block.is_null:
+            if queued or block.ref_cnt != 0:
+                raise _broken(pool, "I2", f"the null block is queued or counted: {block!r}")
+            if block._hash is not None:
+                raise _broken(pool, "I4", f"the null block has a hash: {block!r}")
+        elif queued != (block.ref_cnt == 0):
+            raise _broken(pool, "I2", f"in the queue must mean not held: {block!r}")
+
+
+def _check_index(pool: BlockPool) -> None:
+    """I3: every hashed block is in the index under its key and id, and nothing else is in there."""
+    num_hashed = 0
+    groups = pool.cached_block_hash_to_block.groups()
+    for block in pool.blocks:
+        digest = block._hash
+        if digest is None:
+            continue
+        num_hashed += 1
+        index = groups.get(block._signed_group_id)
+        if index is None or index.find(digest, block.block_id) is not block:
+            raise _broken(pool, "I3", f"not in the index under its key: {block!r}")
+    num_indexed = 0
+    for index in groups.values():
+        num_indexed += index.num_blocks()
+    if num_indexed != num_hashed:
+        raise _broken(pool, "I3", f"{num_hashed} blocks have a hash, {num_indexed} are in the index")
+
+
+def _check_counters(pool: BlockPool) -> None:
+    """I5: usage in range, and the three counters of `occupancy()` as a walk finds them."""
+    usage = pool.get_usage()
+    if not 0.0 <= usage <= 1.0:
+        raise _broken(pool, "I5", f"usage is {usage}")
+    in_use, cached_idle, blank = 0, 0, 0
+    for block in pool.blocks:
+        if block.is_null:
+            continue
+        if block.ref_cnt > 0:
+            in_use += 1
+        elif block._hash is not None:
+            cached_idle += 1
+        else:
+            blank += 1
+    counted = pool.occupancy()
+    if counted.in_use != in_use or counted.cached_idle != cached_idle or counted.blank != blank:
+        raise _broken(pool, "I5", f"{counted}, but a walk finds {in_use}, {cached_idle}, {blank}")
+
+
+def _broken(pool: BlockPool, invariant: str, found: str) -> InvariantError:
+    shown = [repr(block) for block in pool.blocks[:SHOWN_BLOCKS]]
+    hidden = len(pool.blocks) - len(shown)
+    if hidden > 0:
+        shown.append(f"… and {hidden} more blocks")
+    counts = f"{pool.num_gpu_blocks} blocks, {len(pool.cached_block_hash_to_block)} keys, {pool.occupancy()}"
+    return InvariantError(invariant, "\n".join([found, counts, *shown]))

@@ -1,0 +1,467 @@
+"""`BlockPool`: hands blocks out, takes them back, finds them again by content, recycles the least recently used."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, cast, final
+
+from blockpool.core import invariants
+from blockpool.core.arguments import as_bool, as_bytes, as_count, as_int, as_list, as_size
+from blockpool.core.block import KVCacheBlock
+from blockpool.core.block_hash import as_group_id, coarse_hash, scale_factor, signed_group_id
+from blockpool.core.block_map import BlockHashToBlockMap, GroupIndex
+from blockpool.core.events import MEDIUM_GPU, AllBlocksCleared, BlockRemoved, KVCacheEvent
+from blockpool.core.free_queue import FreeKVCacheBlockQueue
+from blockpool.core.stored_events import external, stored_events
+from blockpool.core.types import BytesArg, IntArg, MetricsCollector, Request
+from blockpool.errors import ArgumentError, BlockStateError, ConfigError, HashAlreadySetError, OutOfBlocksError
+
+logger = logging.getLogger("blockpool")
+
+MAX_BLOCKS = (1 << 31) - 1
+
+
+class Occupancy(NamedTuple):
+    """Where the blocks of a pool are; the sum is `num_gpu_blocks` - 1.
+
+    Attributes:
+        in_use: Held by at least one request.
+        cached_idle: In the free queue, with content that a look-up can find.
+        blank: In the free queue, with nothing to find.
+    """
+
+    in_use: int
+    cached_idle: int
+    blank: int
+
+
+@final
+class BlockPool:
+    """All KV cache blocks of an engine, by metadata alone. One thread at a time.
+
+    A call that raises leaves queue, counts, index, events and metrics as they were.
+
+    Args:
+        num_gpu_blocks: Blocks, 1 … 2^31 - 1. Block 0 becomes the null block and is never handed out.
+        enable_caching: Whether blocks may be indexed and are evicted from the index when they are handed out again.
+        hash_block_size: Tokens per entry of a request's `block_hashes`, at least 1.
+        enable_kv_cache_events: Whether changes of the index are noted for `take_events`.
+        metrics_collector: Told of allocations, hits and evictions. Its hooks must not raise nor call the pool.
+        reuse_uncached_first: Whether blocks without a hash are freed to the old end of the queue: what can never be
+            found again should not push out what can.
+        self_check: Whether every call that changes something ends with `check_invariants()`. For tests; O(n) a call.
+        int_block_hashes: Whether events carry hashes as 64-bit unsigned integers, or as the digests themselves.
+
+    Attributes:
+        blocks: All blocks, by id.
+        free_block_queue: The free ones, next to be handed out first.
+        cached_block_hash_to_block: The prefix index.
+        null_block: Block 0, for positions that attention skips; never freed, queued, evicted or indexed.
+        kv_event_queue: Events not yet taken.
+        num_evictions: Blocks dropped from the index since construction, without those of `reset_prefix_cache`.
+
+    Raises:
+        ArgumentError: For an argument of the wrong type.
+        ConfigError: For a size out of range.
+    """
+
+    def __init__(
+        self,
+        num_gpu_blocks: IntArg,
+        enable_caching: bool,
+        hash_block_size: IntArg,
+        enable_kv_cache_events: bool = False,
+        metrics_collector: MetricsCollector | None = None,
+        *,
+        reuse_uncached_first: bool = False,
+        self_check: bool = False,
+        int_block_hashes: bool = True,
+    ) -> None:
+        num_blocks = as_size("num_gpu_blocks", num_gpu_blocks)
+        if num_blocks > MAX_BLOCKS:
+            raise ConfigError("num_gpu_blocks", num_blocks, f"must be at most {MAX_BLOCKS}")
+        self.num_gpu_blocks: int = num_blocks
+        self.enable_caching: bool = as_bool("enable_caching", enable_caching)
+        self.hash_block_size: int = as_size("hash_block_size", hash_block_size)
+        self.enable_kv_cache_events: bool = as_bool("enable_kv_cache_events", enable_kv_cache_events)
+        self.metrics_collector: MetricsCollector | None = metrics_collector
+        self.reuse_uncached_first: bool = as_bool("reuse_uncached_first", reuse_uncached_first)
+        self.self_check: bool = as_bool("self_check", self_check)
+        self.int_block_hashes: bool = as_bool("int_block_hashes", int_block_hashes)
+        self.blocks: list[KVCacheBlock] = [KVCacheBlock(i) for i in range(num_blocks)]
+        self.free_block_queue: FreeKVCacheBlockQueue = FreeKVCacheBlockQueue(self.blocks)
+        self.cached_block_hash_to_block: BlockHashToBlockMap = BlockHashToBlockMap()
+        self.null_block: KVCacheBlock = self.free_block_queue.popleft()
+        self.null_block.is_null = True
+        self.kv_event_queue: list[KVCacheEvent] = []
+        self.num_evictions: int = 0
+        self._num_cached_idle: int = 0
+
+    # ------------------------------------------------------------------------------------------------ look-up
+
+    def get_cached_block(
+        self, block_hash: BytesArg, kv_cache_group_ids: Sequence[int]
+    ) -> list[KVCacheBlock] | None:
+        """Looks one block up in every group. Changes nothing. O(groups).
+
+        Args:
+            block_hash: Hash of the block's content and prefix.
+            kv_cache_group_ids: The groups that all must have it.
+
+        Returns:
+            One block per group, in their order; None if any group misses.
+
+        Raises:
+            ArgumentError: For a wrong type.
+            ConfigError: For a group id out of range.
+        """
+        digest = as_bytes("block_hash", block_hash)
+        found: list[KVCacheBlock] = []
+        for index in self._group_indexes(kv_cache_group_ids):
+            block = index.get(digest)
+            if block is None:
+                return None
+            found.append(block)
+        return found
+
+    def find_longest_prefix(
+        self, block_hashes: Sequence[bytes], kv_cache_group_ids: Sequence[int], max_blocks: IntArg | None = None
+    ) -> tuple[list[KVCacheBlock], ...]:
+        """The whole look-up of a prompt in one call: stops at the first block that any group misses. Changes nothing.
+
+        Args:
+            block_hashes: Hashes of the prompt's full blocks, in order.
+            kv_cache_group_ids: The groups that all must have a block for it to count.
+            max_blocks: Look at no more than so many; None for all.
+
+        Returns:
+            One list per group, all of the same length. Complexity: O(groups · length of the hit).
+
+        Raises:
+            ArgumentError: For a wrong type.
+            ConfigError: For a group id or `max_blocks` out of range.
+        """
+        hashes = block_hashes if isinstance(block_hashes, list) else as_list("block_hashes", block_hashes)
+        limit = len(hashes)
+        if max_blocks is not None:
+            limit = min(limit, as_count("max_blocks", max_blocks))
+        indexes = self._group_indexes(kv_cache_group_ids)
+        if len(indexes) == 1:
+            return (_longest_prefix(indexes[0], hashes, limit),)
+        found: list[list[KVCacheBlock]] = [[] for _ in indexes]
+        length = limit if indexes else 0
+        for g, index in enumerate(indexes):
+            found[g] = _longest_prefix(index, hashes, length)
+            length = len(found[g])
+        return tuple([blocks[:length] for blocks in found])
+
+    # ------------------------------------------------------------------------------------------------- life of a block
+
+    def get_new_blocks(self, num_blocks: IntArg) -> list[KVCacheBlock]:
+        """Hands out the blocks that were freed longest ago; never looks the cache up. O(num_blocks); all or nothing.
+
+        Each is evicted from the index if it is there, then has `ref_cnt` 1 and no hash.
+
+        Args:
+            num_blocks: 0 … `get_num_free_blocks()`.
+
+        Raises:
+            ArgumentError: If it is no integer.
+            ConfigError: If it is negative.
+            OutOfBlocksError: If it is more than are free.
+
+        Events:
+            One `BlockRemoved` per evicted block.
+        """
+        count = as_count("num_blocks", num_blocks)
+        if count > self.free_block_queue.num_free_blocks:
+            raise OutOfBlocksError(count, self.free_block_queue.num_free_blocks)
+        taken = self.free_block_queue.take(count)
+        collector = self.metrics_collector
+        for block in taken:
+            if self.enable_caching and (block._hash is not None or collector is not None):
+                self._maybe_evict_cached_block(block)
+            block.ref_cnt = 1
+            if collector is not None:
+                collector.on_block_allocated(block)
+        self._after_change()
+        return taken
+
+    def touch(self, blocks: Sequence[KVCacheBlock]) -> None:
+        """Takes one more hold of blocks that a look-up found; idle ones leave the free queue. O(len(blocks)).
+
+        The null block is passed over.
+
+        Raises:
+            ArgumentError: If something is not a block.
+            BlockStateError: If a block belongs to another pool.
+        """
+        touched = self._own_blocks("blocks", blocks)
+        collector = self.metrics_collector
+        for block in touched:
+            if block.is_null:
+                continue
+            if block.ref_cnt == 0:
+                self.free_block_queue.remove(block)
+                if block._hash is not None:
+                    self._num_cached_idle -= 1
+            block.ref_cnt += 1
+            if collector is not None:
+                collector.on_block_accessed(block)
+        self._after_change()
+
+    def free_blocks(self, ordered_blocks: Iterable[KVCacheBlock]) -> None:
+        """Gives blocks back; those that nobody holds any more join the free queue, still indexed. O(n).
+
+        The null block is passed over. With `reuse_uncached_first`, blocks without a hash join the old end.
+
+        Args:
+            ordered_blocks: What is to be recycled first stands first: a request passes its blocks in reverse, so that
+                the shared head of its chain lives longest. Taken once; a block may stand in it as often as it is held.
+
+        Raises:
+            ArgumentError: If something is not a block.
+            BlockStateError: If a block is not held, or listed more often than it is held, or of another pool.
+        """
+        blocks = self._own_blocks("ordered_blocks", ordered_blocks)
+        idle: list[KVCacheBlock] = []
+        num_cached = 0
+        for position, block in enumerate(blocks):
+            if block.is_null:
+                continue
+            if block.ref_cnt <= 0:
+                _hold_again(blocks, position)
+                listed = f"it is held {block.ref_cnt} times and listed {blocks.count(block)} times"
+                raise BlockStateError(block.block_id, "held as often as it is listed", listed)
+            block.ref_cnt -= 1
+            if block.ref_cnt == 0:
+                idle.append(block)
+                if block._hash is not None:
+                    num_cached += 1
+        if self.reuse_uncached_first and num_cached < len(idle):
+            self.free_block_queue.prepend_n([block for block in idle if block._hash is None])
+            idle = [block for block in idle if block._hash is not None]
+        self.free_block_queue.append_n(idle)
+        self._num_cached_idle += num_cached
+        self._after_change()
+
+    # ------------------------------------------------------------------------------------------------- prefix index
+
+    def cache_full_blocks(
+        self,
+        request: Request,
+        blocks: Sequence[KVCacheBlock],
+        num_cached_blocks: IntArg,
+        num_full_blocks: IntArg,
+        block_size: IntArg,
+        kv_cache_group_id: IntArg,
+    ) -> None:
+        """Indexes `blocks[num_cached_blocks:num_full_blocks]`, which have become full. All or nothing.
+
+        Null blocks are passed over; nothing happens when there is nothing new. A block whose content is indexed already
+        is indexed beside the other. O(new blocks).
+
+        Args:
+            request: Its `block_hashes` name the content; coarser hashes are derived when `block_size` is a multiple
+                of `hash_block_size`. Its tokens and its LoRA are read only when events are on.
+            blocks: All blocks of the request so far, in order.
+            num_cached_blocks: So many of them, 0 or more, have been passed to an earlier call.
+            num_full_blocks: So many of them are full, at most `len(blocks)`.
+            block_size: Tokens per block of this group, a multiple of `hash_block_size`.
+            kv_cache_group_id: 0 … 2^32 - 1.
+
+        Raises:
+            ArgumentError: For an argument, a hash or tokens of a wrong type.
+            ConfigError: For numbers that do not fit together, and for too few hashes or tokens.
+            BlockStateError: If a block belongs to another pool.
+            HashAlreadySetError: If a block has a hash.
+
+        Events:
+            One `BlockStored` per run of blocks with no null block in between.
+        """
+        start = as_count("num_cached_blocks", num_cached_blocks)
+        stop = as_count("num_full_blocks", num_full_blocks)
+        factor = scale_factor(self.hash_block_size, block_size)
+        group_id = signed_group_id(as_group_id(kv_cache_group_id))
+        if start >= stop:
+            return
+        if stop > len(blocks):
+            raise ConfigError("num_full_blocks", stop, f"there are {len(blocks)} blocks")
+        hashes = request.block_hashes
+        if stop * factor > len(hashes):
+            raise ConfigError("num_full_blocks", stop, f"there are hashes for {len(hashes) // factor} blocks")
+        new_blocks = self._own_blocks("blocks", blocks[start:stop])
+        new_hashes = [coarse_hash(hashes, factor, i) for i in range(start, stop)]
+        events: list[KVCacheEvent] = []
+        if self.enable_kv_cache_events:
+            parent = None if start == 0 else coarse_hash(hashes, factor, start - 1)
+            size = as_int("block_size", block_size)
+            events = stored_events(request, new_blocks, new_hashes, parent, start, size, self.int_block_hashes)
+        index = self.cached_block_hash_to_block.group(group_id)
+        for position, block in enumerate(new_blocks):
+            if block.is_null:
+                continue
+            if block._hash is not None:
+                raise self._undo_indexing(index, new_blocks, position)
+            block._signed_group_id = group_id
+            block._hash = new_hashes[position]
+            index.insert(new_hashes[position], block)
+            if block.ref_cnt == 0:
+                self._num_cached_idle += 1
+        self.kv_event_queue.extend(events)
+        self._after_change()
+
+    def evict_blocks(self, block_ids: Iterable[int]) -> None:
+        """Drops the hashes of these blocks, whatever their count, because their content is no good. O(n).
+
+        They stay where they are, in the free queue or out of it. A block without a hash is passed over.
+
+        Raises:
+            ArgumentError: If something is no integer.
+            BlockStateError: If the pool has no such block; it names the id.
+
+        Events:
+            One `BlockRemoved` per block that had a hash.
+        """
+        doomed: list[KVCacheBlock] = []
+        for value in as_list("block_ids", block_ids):
+            block_id = as_int("block_ids", value)
+            if not 0 <= block_id < self.num_gpu_blocks:
+                raise BlockStateError(block_id, f"an id in 0 … {self.num_gpu_blocks - 1}", "there is no such block")
+            doomed.append(self.blocks[block_id])
+        for block in doomed:
+            self._maybe_evict_cached_block(block)
+        self._after_change()
+
+    def reset_prefix_cache(self) -> bool:
+        """Empties the index, for new weights or a benchmark, if no block is in use. O(num_gpu_blocks).
+
+        Returns:
+            True: fresh index, all hashes and metrics forgotten. False: blocks are in use; a warning tells how many,
+            and nothing has changed.
+
+        Events:
+            `AllBlocksCleared` when True.
+        """
+        num_used = self.num_gpu_blocks - 1 - self.free_block_queue.num_free_blocks
+        if num_used != 0:
+            logger.warning("the prefix cache cannot be reset: %d blocks are in use", num_used)
+            return False
+        self.cached_block_hash_to_block = BlockHashToBlockMap()
+        for block in self.blocks:
+            block._hash = None
+        self._num_cached_idle = 0
+        if self.metrics_collector is not None:
+            self.metrics_collector.reset()
+        if self.enable_kv_cache_events:
+            self.kv_event_queue.append(AllBlocksCleared())
+        logger.info("the prefix cache was reset")
+        self._after_change()
+        return True
+
+    # ------------------------------------------------------------------------------------------------- state
+
+    def get_num_free_blocks(self) -> int:
+        """Length of the free queue: cached idle blocks count as free. O(1)."""
+        return self.free_block_queue.num_free_blocks
+
+    def get_usage(self) -> float:
+        """Share of the usable blocks that requests hold, in [0, 1]; 0 for a pool of one block. O(1)."""
+        usable = self.num_gpu_blocks - 1
+        if usable == 0:
+            return 0.0
+        return 1.0 - self.free_block_queue.num_free_blocks / usable
+
+    def occupancy(self) -> Occupancy:
+        """Where the blocks are, from counters. O(1)."""
+        free = self.free_block_queue.num_free_blocks
+        return Occupancy(self.num_gpu_blocks - 1 - free, self._num_cached_idle, free - self._num_cached_idle)
+
+    def take_events(self) -> list[KVCacheEvent]:
+        """Hands over the events since the last call, in order, and starts a new list; [] when events are off. O(1)."""
+        if not self.enable_kv_cache_events:
+            return []
+        events = self.kv_event_queue
+        self.kv_event_queue = []
+        return events
+
+    def check_invariants(self) -> None:
+        """Walks the whole pool and compares it with its rules, I1 to I6 of ARCHITECTURE.md. O(num_gpu_blocks).
+
+        Raises:
+            InvariantError: Names the broken rule and shows what was found.
+        """
+        invariants.check_pool(self)
+
+    # ------------------------------------------------------------------------------------------------- inside
+
+    def _maybe_evict_cached_block(self, block: KVCacheBlock) -> bool:
+        """Drops a block's hash from the index and the block; tells whether it had one there."""
+        if self.metrics_collector is not None:
+            self.metrics_collector.on_block_evicted(block)
+        digest = block._hash
+        if digest is None:
+            return False
+        index = self.cached_block_hash_to_block.group(block._signed_group_id)
+        if index.pop(digest, block.block_id) is None:
+            return False
+        block._hash = None
+        self.num_evictions += 1
+        if block.ref_cnt == 0:
+            self._num_cached_idle -= 1
+        if self.enable_kv_cache_events:
+            self.kv_event_queue.append(BlockRemoved([external(digest, self.int_block_hashes)], MEDIUM_GPU))
+        return True
+
+    def _own_blocks(self, field: str, values: object) -> list[KVCacheBlock]:
+        """The blocks of an iterable, each known to be of this pool."""
+        items = as_list(field, values)
+        for item in items:
+            if not isinstance(item, KVCacheBlock):
+                raise ArgumentError(field, item, "a KVCacheBlock is needed")
+            block_id = item.block_id
+            if not 0 <= block_id < self.num_gpu_blocks or self.blocks[block_id] is not item:
+                raise BlockStateError(block_id, "a block of this pool", "it belongs to another")
+        return cast("list[KVCacheBlock]", items)
+
+    def _group_indexes(self, kv_cache_group_ids: object) -> list[GroupIndex]:
+        index_map = self.cached_block_hash_to_block
+        ids = as_list("kv_cache_group_ids", kv_cache_group_ids)
+        return [index_map.group(signed_group_id(as_group_id(group_id))) for group_id in ids]
+
+    def _undo_indexing(
+        self, index: GroupIndex, blocks: list[KVCacheBlock], num_done: int
+    ) -> HashAlreadySetError:
+        """Takes the first blocks of a failed call out of the index again; returns the error for the next one."""
+        refused = blocks[num_done]
+        for block in blocks[:num_done]:
+            digest = block._hash
+            if block.is_null or digest is None:
+                continue
+            index.pop(digest, block.block_id)
+            block._hash = None
+            if block.ref_cnt == 0:
+                self._num_cached_idle -= 1
+        return HashAlreadySetError(refused.block_id, "no hash", "it has one, or is listed twice")
+
+    def _after_change(self) -> None:
+        if self.self_check:
+            invariants.check_pool(self)
+
+
+def _hold_again(blocks: list[KVCacheBlock], stop: int) -> None:
+    """Gives the first blocks of a failed `free_blocks` back the count that it took."""
+    for block in blocks[:stop]:
+        if not block.is_null:
+            block.ref_cnt += 1
+
+
+def _longest_prefix(index: GroupIndex, hashes: list[object], limit: int) -> list[KVCacheBlock]:
+    found: list[KVCacheBlock] = []
+    for position in range(limit):
+        block = index.get(as_bytes("block_hashes", hashes[position]))
+        if block is None:
+            break
+        found.append(block)
+    return found
