@@ -18,6 +18,7 @@ COMPILED_MODULES = (
     "arguments",
     "block",
     "block_hash",
+    "block_hash_list",
     "block_map",
     "encoding",
     "events",

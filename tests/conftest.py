@@ -36,9 +36,9 @@ def find_traces() -> Path | None:
 
 
 def pytest_report_header() -> list[str]:
-    build = "compiled" if getattr(blockpool, "COMPILED", False) else "interpreted"
+    build = "compiled" if blockpool.COMPILED else "interpreted"
     return [
-        f"blockpool: {build}",
+        f"blockpool: {blockpool.__version__}, {build}",
         f"hypothesis profile: {settings.get_current_profile_name()}",
         f"peer: {peer_module.missing() or peer_module.VERSION}",
         f"traces: {'found' if find_traces() else 'not found'}",

@@ -1,0 +1,56 @@
+"""All rows in order, with the bounds that each build has to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from benchmarks import allocation, building, hashing, request_path
+from benchmarks.measure import Row, Size
+from benchmarks.peer import Peer
+
+# At least so many times faster, or at most such a part; by build.
+BOUNDS: dict[str, dict[str, float]] = {
+    "compiled": {
+        "request": 8.0,
+        "request-events": 4.0,
+        "hash-sha256": 2.0,
+        "hash-sha256_cbor": 4.0,
+        "hash-fast": 8.0,
+        "hash-cryptographic": 4.0,
+        "build-time": 0.6,
+        "build-memory": 0.6,
+        "build-pause": 0.75,
+        "allocate": 1.5,
+    },
+    "interpreted": {
+        "request": 2.5,
+        "request-events": 1.5,
+        "hash-sha256": 1.0,
+        "hash-sha256_cbor": 1.0,
+        "hash-fast": 4.0,
+        "hash-cryptographic": 2.5,
+        "build-time": 1.0,
+        "build-memory": 0.8,
+        "build-pause": 1.0,
+        "allocate": 1.5,
+    },
+}
+
+PARTS = ("request", "request-events", "hash", "build", "allocate")
+
+
+def run(peer: Peer, size: Size, build: str, parts: Collection[str] = PARTS) -> Iterator[Row]:
+    """Measure the chosen parts; rows come as soon as they are known."""
+    bounds = BOUNDS[build]
+    measured: dict[str, Callable[[], list[Row]]] = {
+        "request": lambda: [request_path.measure(peer, size, events=False, at_least=bounds["request"])],
+        "request-events": lambda: [
+            request_path.measure(peer, size, events=True, at_least=bounds["request-events"])
+        ],
+        "hash": lambda: hashing.measure(peer, size, bounds),
+        "build": lambda: building.measure(size, bounds),
+        "allocate": lambda: [allocation.measure(size, bounds["allocate"])],
+    }
+    for part in PARTS:
+        if part in parts:
+            yield from measured[part]()
