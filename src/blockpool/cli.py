@@ -1,0 +1,204 @@
+"""The command line: options in, calls of the library, tables or JSON out. Nothing is computed here."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+import blockpool
+from blockpool.core.hasher import HASH_ALGORITHMS
+from blockpool.errors import ConfigError
+from blockpool.replay import ReplayResult, ReplaySettings, replay, replay_many, report_as_dict
+from blockpool.replay.report import PLAIN_WIDTH, print_report
+from blockpool.replay.settings import DEFAULT_HASH, RULES, WINDOWS
+from blockpool.replay.sizes import blocks_for_memory, parse_block_counts
+from blockpool.trace import TRACE_FORMATS, WORKLOAD_KINDS, generate, open_trace_for_writing, write_trace
+from blockpool.trace.formats import DEFAULT_TOKEN_BLOCK_SIZE, MAX_BLOCK_SIZE, MOONCAKE_BLOCK_SIZE
+from blockpool.trace.generator import MAX_SEED
+
+T = TypeVar("T")
+
+_BLOCK_SIZE = click.IntRange(1, MAX_BLOCK_SIZE)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+# Answered by `blockpool.__main__`, which needs no extra; here it stands for the help.
+@click.option("--version", is_flag=True, expose_value=False, help="Show version and build, and exit.")
+def cli() -> None:
+    """The KV-cache block pool of an LLM server: replay traces through it, make traces for it."""
+
+
+@cli.command("replay")
+@click.argument("trace")
+@click.option(
+    "--blocks",
+    metavar="N[,N...]",
+    help="Usable blocks of the pool; 10k and 1M work; several run in parallel.",
+)
+@click.option("--memory", metavar="SIZE[,SIZE...]", help="Size of the pool as memory, such as 40GiB.")
+@click.option(
+    "--bytes-per-block", metavar="SIZE", help="Memory of one block, such as 2MiB; goes with --memory."
+)
+@click.option(
+    "--rules", type=click.Choice(RULES), default=RULES[0], show_default=True, help="Who is imitated."
+)
+@click.option(
+    "--window", type=click.Choice(WINDOWS), default=WINDOWS[0], show_default=True, help="What is measured."
+)
+@click.option(
+    "--block-size", type=_BLOCK_SIZE, help="Tokens per block.  [default: 16 for token ids, 512 for mooncake]"
+)
+@click.option(
+    "--hash",
+    "hash_algorithm",
+    type=click.Choice(HASH_ALGORITHMS),
+    default=DEFAULT_HASH,
+    show_default=True,
+    help="How token ids are hashed.",
+)
+@click.option(
+    "--reuse-uncached-first", is_flag=True, help="Recycle blocks that can never hit before those that can."
+)
+@click.option(
+    "--sample-rate",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Share of blocks to follow for residency.  [default: about 10,000 blocks]",
+)
+@click.option("--check", is_flag=True, help="Check the pool's invariants after every request (slow).")
+@click.option(
+    "--check-every", type=click.IntRange(1), metavar="K", help="Check them after every K-th request."
+)
+@click.option("--skip-bad", is_flag=True, help="Count bad lines instead of stopping.")
+@click.option(
+    "--jobs", type=click.IntRange(1), help="Processes for several sizes.  [default: one per processor]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def replay_command(
+    trace: str,
+    blocks: str | None,
+    memory: str | None,
+    bytes_per_block: str | None,
+    rules: str,
+    window: str,
+    block_size: int | None,
+    hash_algorithm: str,
+    reuse_uncached_first: bool,
+    sample_rate: float | None,
+    check: bool,
+    check_every: int | None,
+    skip_bad: bool,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
+    """Drive the pool from a trace file and report hits, evictions, occupancy, residency and speed.
+
+    TRACE is a file of JSON lines, plain, gzip or zstd, in the mooncake, kvcache-simulator or token-id format;
+    "-" is standard input, "demo" the bundled trace (a file of that name is ./demo).
+    """
+    sizes = _as_usage(lambda: _pool_sizes(blocks, memory, bytes_per_block))
+    settings = _as_usage(
+        lambda: ReplaySettings(
+            rules=rules,
+            window=window,
+            reuse_uncached_first=reuse_uncached_first,
+            check_every=check_every or int(check),
+            skip_bad=skip_bad,
+            block_size=block_size,
+            hash_algorithm=hash_algorithm,
+            sample_rate=sample_rate,
+        )
+    )
+    results = _run(trace, sizes, settings, jobs)
+    if as_json:
+        report = report_as_dict(
+            trace, settings, results, version=blockpool.__version__, compiled=blockpool.COMPILED
+        )
+        click.echo(json.dumps(report, indent=2))
+        return
+    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    print_report(console, trace, settings, results)
+
+
+@cli.command("generate")
+@click.argument("kind", type=click.Choice(WORKLOAD_KINDS))
+@click.option("--requests", "num_requests", type=click.IntRange(1), default=1000, show_default=True)
+@click.option("--seed", type=click.IntRange(0, MAX_SEED), default=0, show_default=True)
+@click.option(
+    "--format", "trace_format", type=click.Choice(TRACE_FORMATS), default=TRACE_FORMATS[0], show_default=True
+)
+@click.option(
+    "--block-size",
+    type=_BLOCK_SIZE,
+    default=MOONCAKE_BLOCK_SIZE,
+    show_default=True,
+    help="Tokens per block of the mooncake form.",
+)
+@click.option(
+    "-o",
+    "--output",
+    default="-",
+    metavar="FILE",
+    help="Packed when it ends in .gz or .zst.  [default: stdout]",
+)
+def generate_command(
+    kind: str, num_requests: int, seed: int, trace_format: str, block_size: int, output: str
+) -> None:
+    """Write a seeded workload: chat, agent, documents, or a mix of them.
+
+    Equal options give equal bytes on every platform.
+    """
+    requests = generate(kind, num_requests, seed=seed, block_size=DEFAULT_TOKEN_BLOCK_SIZE)
+    with open_trace_for_writing("-" if output == "-" else Path(output)) as file:
+        write_trace(requests, file, trace_format, block_size=block_size)
+
+
+def _pool_sizes(blocks: str | None, memory: str | None, bytes_per_block: str | None) -> list[int]:
+    if (blocks is None) == (memory is None):
+        raise click.UsageError(
+            "give the size of the pool: either --blocks or --memory with --bytes-per-block"
+        )
+    if (memory is None) != (bytes_per_block is None):
+        raise click.UsageError("--memory and --bytes-per-block go together")
+    if blocks is not None:
+        return parse_block_counts(blocks)
+    return blocks_for_memory(memory or "", bytes_per_block or "")
+
+
+def _as_usage(call: Callable[[], T]) -> T:
+    """Runs a call that reads options: what it does not like is a usage error."""
+    try:
+        return call()
+    except ConfigError as error:
+        option = error.field.replace("_", "-")
+        raise click.UsageError(f"--{option} {error.value}: {error.reason}") from None
+
+
+def _run(trace: str, sizes: list[int], settings: ReplaySettings, jobs: int | None) -> list[ReplayResult]:
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    with bar:
+        if len(sizes) > 1:
+            task = bar.add_task(f"{len(sizes)} pools", total=len(sizes))
+            return replay_many(
+                trace, sizes, settings, jobs=jobs, finished=lambda done: bar.update(task, completed=done)
+            )
+        task = bar.add_task("replaying", total=None)
+
+        def show(fraction: float | None) -> None:
+            bar.update(task, completed=fraction or 0.0, total=None if fraction is None else 1.0)
+
+        return [replay(trace, sizes[0], settings, progress=None if bar.disable else show)]

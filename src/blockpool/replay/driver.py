@@ -1,0 +1,112 @@
+"""`replay`: one trace through one pool."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sized
+
+from blockpool.errors import ConfigError
+from blockpool.replay.pool_run import PoolRun
+from blockpool.replay.result import ReplayResult
+from blockpool.replay.settings import LAST_HALF, ReplaySettings, check_pool_blocks
+from blockpool.trace.reader import TraceReader, count_requests
+from blockpool.trace.request import TraceRequest
+from blockpool.trace.source import TracePath, spooled
+
+Progress = Callable[[float | None], None]
+
+_REQUESTS_PER_PROGRESS = 64
+
+
+def replay(
+    trace: TracePath | Iterable[TraceRequest],
+    blocks: int,
+    settings: ReplaySettings | None = None,
+    *,
+    progress: Progress | None = None,
+    perf_counter: Callable[[], float] = time.perf_counter,
+) -> ReplayResult:
+    """Plays a trace through a cold `BlockPool` and tells how well it did.
+
+    Equal input gives equal results, wall time aside. Memory follows the pool, not the trace.
+
+    Args:
+        trace: A file, the strings "-" (standard input) or "demo" (the bundled trace), or requests. Requests
+            with the window "last-half" must have a length.
+        blocks: Usable blocks, 1 … 100,000,000; `num_gpu_blocks` of the pool is one more.
+        settings: By default trace rules over the whole trace.
+        progress: Called every 64 requests with the fraction of the file that has been read, or None when
+            its size is unknown.
+        perf_counter: Seconds for the speed figures.
+
+    Raises:
+        TraceError: A bad line, a damaged archive, no requests.
+        ConfigError: A number or a combination that cannot be right.
+        OSError: The trace cannot be read.
+        InvariantError: With `check_every`, when the pool contradicts itself.
+    """
+    settings = settings or ReplaySettings()
+    check_pool_blocks(blocks)
+    if isinstance(trace, (str, os.PathLike)):
+        with spooled(trace, again=settings.window == LAST_HALF) as (path, name):
+            first_measured = find_window(path, name, settings)
+            return replay_file(path, name, blocks, settings, first_measured, progress, perf_counter)
+    run = PoolRun(blocks, settings)
+    first_measured = 0
+    if settings.window == LAST_HALF:
+        if not isinstance(trace, Sized):
+            raise ConfigError("window", settings.window, "needs requests with a length, a list for example")
+        first_measured = len(trace) // 2
+    start = perf_counter()
+    _play_all(run, trace, first_measured, lambda: None, progress)
+    return run.result(perf_counter() - start)
+
+
+def find_window(path: TracePath, name: str | None, settings: ReplaySettings) -> int:
+    """Number of the first request to be measured, from 0. Reads the trace when that depends on its length."""
+    if settings.window != LAST_HALF:
+        return 0
+    return count_requests(_reader(path, name, settings)) // 2
+
+
+def replay_file(
+    path: TracePath,
+    name: str | None,
+    blocks: int,
+    settings: ReplaySettings,
+    first_measured: int,
+    progress: Progress | None = None,
+    perf_counter: Callable[[], float] = time.perf_counter,
+) -> ReplayResult:
+    """Plays a file whose window is known already; see `replay`.
+
+    Args:
+        path: As `TraceReader` takes it.
+        name: What errors call it; None: its path.
+        first_measured: From `find_window`.
+    """
+    reader = _reader(path, name, settings)
+    run = PoolRun(blocks, settings)
+    start = perf_counter()
+    _play_all(run, reader, first_measured, reader.fraction_read, progress)
+    return run.result(perf_counter() - start, trace_format=reader.format, bad_lines=reader.bad_lines)
+
+
+def _play_all(
+    run: PoolRun,
+    requests: Iterable[TraceRequest],
+    first_measured: int,
+    fraction_read: Callable[[], float | None],
+    progress: Progress | None,
+) -> None:
+    for number, request in enumerate(requests):
+        if number and number == first_measured:
+            run.restart_window()
+        run.play(request)
+        if progress is not None and number % _REQUESTS_PER_PROGRESS == 0:
+            progress(fraction_read())
+
+
+def _reader(path: TracePath, name: str | None, settings: ReplaySettings) -> TraceReader:
+    return TraceReader(path, block_size=settings.block_size, skip_bad=settings.skip_bad, name=name)

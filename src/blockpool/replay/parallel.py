@@ -1,0 +1,95 @@
+"""`replay_many`: one trace through pools of several sizes, in parallel processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+
+from blockpool.errors import BlockPoolError, ConfigError
+from blockpool.replay.driver import find_window, replay_file
+from blockpool.replay.result import ReplayResult
+from blockpool.replay.settings import ReplaySettings, check_pool_blocks
+from blockpool.trace.source import TracePath, spooled
+
+
+def replay_many(
+    trace: TracePath,
+    sizes: Sequence[int],
+    settings: ReplaySettings | None = None,
+    *,
+    jobs: int | None = None,
+    finished: Callable[[int], None] | None = None,
+) -> list[ReplayResult]:
+    """Plays one trace through several cold pools, each in a process of its own.
+
+    The processes are spawned, so a script that calls this must guard its main part with
+    `if __name__ == "__main__":`. Standard input is read once and spooled.
+
+    Args:
+        trace: A file, or the strings "-" (standard input) or "demo" (the bundled trace).
+        sizes: Usable blocks of each pool, at least one.
+        settings: The same for all; by default trace rules over the whole trace.
+        jobs: Processes at a time; by default one per processor. 1 does all of it in this process.
+        finished: Called with the number of finished pools whenever one is done.
+
+    Returns:
+        One result per size, in the given order.
+
+    Raises:
+        BlockPoolError: Whatever `replay` raises: the first error stops all; also when a process died.
+        OSError: The trace cannot be read.
+    """
+    settings = settings or ReplaySettings()
+    if not sizes:
+        raise ConfigError("sizes", list(sizes), "must name at least one size")
+    for size in sizes:
+        check_pool_blocks(size)
+    jobs = min(jobs or os.cpu_count() or 1, len(sizes))
+    with spooled(trace, again=True) as (path, name):
+        first_measured = find_window(path, name, settings)
+        tasks = [(path, name, size, settings, first_measured) for size in sizes]
+        if jobs > 1:
+            return _run_in_processes(tasks, jobs, finished)
+        results = []
+        for task in tasks:
+            results.append(replay_file(*task))
+            if finished is not None:
+                finished(len(results))
+        return results
+
+
+_Task = tuple[TracePath, "str | None", int, ReplaySettings, int]
+
+
+def _run_in_processes(
+    tasks: list[_Task], jobs: int, finished: Callable[[int], None] | None
+) -> list[ReplayResult]:
+    before = set(multiprocessing.active_children())
+    executor = ProcessPoolExecutor(
+        jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_die_quietly_on_interrupt
+    )
+    try:
+        futures: list[Future[ReplayResult]] = [executor.submit(replay_file, *task) for task in tasks]
+        for done, future in enumerate(as_completed(futures), start=1):
+            future.result()
+            if finished is not None:
+                finished(done)
+        return [future.result() for future in futures]
+    except BrokenProcessPool:
+        raise BlockPoolError("a process that replayed the trace died (out of memory?)") from None
+    except BaseException:
+        # Nobody wants the other results any more; without this, leaving would wait for them.
+        executor.shutdown(wait=False, cancel_futures=True)
+        for process in set(multiprocessing.active_children()) - before:
+            process.terminate()
+        raise
+    finally:
+        executor.shutdown()
+
+
+def _die_quietly_on_interrupt() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

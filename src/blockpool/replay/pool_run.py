@@ -1,0 +1,153 @@
+"""`PoolRun`: one pool, the requests played on it, and what is counted meanwhile."""
+
+from __future__ import annotations
+
+from blockpool.core.block import KVCacheBlock
+from blockpool.core.pool import BlockPool
+from blockpool.replay.keys import KeyMaker
+from blockpool.replay.occupancy import OccupancySeries
+from blockpool.replay.residency import ResidencyMeter, TraceClock
+from blockpool.replay.result import ReplayResult, WindowCounts
+from blockpool.replay.rules import RequestPlan, plan_request
+from blockpool.replay.settings import ReplaySettings, check_pool_blocks
+from blockpool.trace.request import TraceRequest
+
+_GROUP_ID = 0
+_GROUP_IDS = [_GROUP_ID]
+# The pool's block size matters for events only, which are off here; blocks of a trace may be of unequal size.
+_POOL_BLOCK_SIZE = 16
+
+
+class _PoolRequest:
+    """What `BlockPool` reads of a request."""
+
+    __slots__ = ("block_hashes", "request_id")
+
+    all_token_ids: tuple[int, ...] = ()
+    lora_request = None
+
+    def __init__(self, request_id: str, block_hashes: list[bytes]) -> None:
+        self.request_id = request_id
+        self.block_hashes = block_hashes
+
+
+class PoolRun:
+    """Plays requests one after the other on a cold pool; each is done before the next begins.
+
+    Attributes:
+        pool: The pool, with `blocks` usable blocks and the null block.
+        counts: What has been counted in the window.
+    """
+
+    def __init__(self, blocks: int, settings: ReplaySettings) -> None:
+        """Makes the pool.
+
+        Args:
+            blocks: Usable blocks, 1 … 100,000,000.
+            settings: The window is the caller's business: `restart_window`.
+
+        Raises:
+            ConfigError: `blocks` is out of range.
+        """
+        check_pool_blocks(blocks)
+        self._blocks = blocks
+        self._settings = settings
+        self._clock = TraceClock()
+        self._residency = ResidencyMeter(settings.sample_rate_for(blocks), self._clock)
+        self._key_maker = KeyMaker(settings.hash_algorithm)
+        self._requests_seen = 0
+        self._played_requests = 0
+        self._played_blocks = 0
+        self.pool = BlockPool(
+            blocks + 1,
+            True,
+            _POOL_BLOCK_SIZE,
+            metrics_collector=self._residency.collector,
+            reuse_uncached_first=settings.reuse_uncached_first,
+        )
+        self.restart_window()
+
+    def restart_window(self) -> None:
+        """Starts counting anew, with the pool as it is."""
+        self.counts = WindowCounts()
+        self._occupancy = OccupancySeries()
+        self._residency.restart()
+        self._evictions_before = self.pool.num_evictions
+
+    def play(self, request: TraceRequest) -> int | None:
+        """Plays one request: look up, take the rest, index, give back tail first.
+
+        A request that needs more blocks than the pool has is refused before anything is touched.
+
+        Returns:
+            Blocks found in the cache, or None when the request was refused.
+
+        Raises:
+            InvariantError: With `check_every`, when the pool contradicts itself.
+        """
+        self._clock.advance(request.timestamp_ms)
+        plan = plan_request(request, self._settings.rules, self._key_maker)
+        self.counts.requests += 1
+        num_hits = None
+        if plan.num_blocks > self._blocks:
+            self.counts.refused += 1
+            self.counts.largest_refused_blocks = max(self.counts.largest_refused_blocks, plan.num_blocks)
+        else:
+            num_hits = self._play_plan(request, plan)
+        self._requests_seen += 1
+        check_every = self._settings.check_every
+        if check_every and self._requests_seen % check_every == 0:
+            self.pool.check_invariants()
+        return num_hits
+
+    def result(self, seconds: float, *, trace_format: str | None = None, bad_lines: int = 0) -> ReplayResult:
+        """What has been counted.
+
+        Args:
+            seconds: Wall time that all `play` calls took, with whatever brought the requests.
+            trace_format: Of the trace the requests came from.
+            bad_lines: Lines of it that were skipped.
+        """
+        return ReplayResult(
+            blocks=self._blocks,
+            counts=self.counts,
+            occupancy_means=self._occupancy.means(),
+            occupancy_points=tuple(self._occupancy.points),
+            occupancy_stride=self._occupancy.stride,
+            residency=self._residency.result(),
+            trace_format=trace_format,
+            bad_lines=bad_lines,
+            played_requests=self._played_requests,
+            played_blocks=self._played_blocks,
+            seconds=seconds,
+        )
+
+    def _play_plan(self, request: TraceRequest, plan: RequestPlan) -> int:
+        pool = self.pool
+        blocks: list[KVCacheBlock] = pool.find_longest_prefix(plan.keys, _GROUP_IDS, plan.max_hit_blocks)[0]
+        num_hits = len(blocks)
+        pool.touch(blocks)
+        blocks = blocks + pool.get_new_blocks(plan.num_blocks - num_hits)
+        pool.cache_full_blocks(
+            _PoolRequest(str(self._requests_seen), plan.keys),
+            blocks,
+            num_hits,
+            len(plan.keys),
+            _POOL_BLOCK_SIZE,
+            _GROUP_ID,
+        )
+        self._occupancy.add(self._requests_seen, request.timestamp_ms, pool.occupancy())
+        pool.free_blocks(reversed(blocks))
+        self._residency.collect()
+        self._count(request, plan, num_hits)
+        return num_hits
+
+    def _count(self, request: TraceRequest, plan: RequestPlan, num_hits: int) -> None:
+        counts = self.counts
+        counts.prompt_tokens += request.prompt_tokens
+        counts.hit_tokens += request.tokens_in_first(num_hits)
+        counts.prompt_blocks += request.num_prompt_blocks
+        counts.hit_blocks += num_hits
+        counts.evictions = self.pool.num_evictions - self._evictions_before
+        self._played_requests += 1
+        self._played_blocks += plan.num_blocks

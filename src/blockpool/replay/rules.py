@@ -1,0 +1,55 @@
+"""The two sets of rules by which a request uses the pool.
+
+| | trace rules | engine rules |
+|---|---|---|
+| indexed | every block, the partial last one too | full blocks |
+| can hit | the whole prompt | at most (prompt - 1) // block_size blocks: one token is always computed |
+| output | takes no blocks | extends the chain, when the trace has the generated tokens |
+
+With output, prompt + output - 1 tokens have their KV computed: the last token generated is never fed back.
+Trace rules are those of published simulators, so numbers can be compared to the token; engine rules are those
+of a vLLM engine. A trace of block ids does not say what was generated, so there outputs are not modelled.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from blockpool.replay.keys import KeyMaker
+from blockpool.replay.settings import ENGINE_RULES
+from blockpool.trace.request import TraceRequest
+
+
+class RequestPlan(NamedTuple):
+    """What one request wants of the pool.
+
+    Attributes:
+        keys: Keys of the blocks to index, in order from the first block on.
+        num_blocks: Blocks to hold, at least `len(keys)`.
+        max_hit_blocks: How many leading blocks may come from the cache, at most `len(keys)`.
+    """
+
+    keys: list[bytes]
+    num_blocks: int
+    max_hit_blocks: int
+
+
+def plan_request(request: TraceRequest, rules: str, key_maker: KeyMaker) -> RequestPlan:
+    """What a request wants under the given rules ("trace" or "engine")."""
+    if rules == ENGINE_RULES:
+        return _engine_plan(request, key_maker)
+    keys = key_maker.prompt_keys(request)
+    return RequestPlan(keys, len(keys), len(keys))
+
+
+def _engine_plan(request: TraceRequest, key_maker: KeyMaker) -> RequestPlan:
+    prompt_blocks = request.num_prompt_blocks
+    num_tokens = request.prompt_tokens
+    num_blocks = prompt_blocks
+    if request.output_token_ids:
+        assert request.block_size is not None
+        num_tokens += len(request.output_token_ids) - 1
+        num_blocks = -(-num_tokens // request.block_size)
+    keys = key_maker.full_keys(request, num_tokens)
+    # All blocks but the last are full, so this is (prompt - 1) // block_size, for unequal ones too.
+    return RequestPlan(keys, num_blocks, prompt_blocks - 1)

@@ -1,0 +1,75 @@
+"""What a replay is told besides the trace and the size of the pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from blockpool.core.hasher import HASH_ALGORITHMS
+from blockpool.errors import ConfigError
+
+TRACE_RULES = "trace"
+ENGINE_RULES = "engine"
+RULES = (TRACE_RULES, ENGINE_RULES)
+
+WHOLE_TRACE = "all"
+LAST_HALF = "last-half"
+WINDOWS = (WHOLE_TRACE, LAST_HALF)
+
+DEFAULT_HASH = "blake2b_raw"
+MAX_POOL_BLOCKS = 100_000_000
+FOLLOWED_BLOCKS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySettings:
+    """How to replay. Checked when made.
+
+    Attributes:
+        rules: "trace" or "engine", see `blockpool.replay.rules`.
+        window: "all" measures every request; "last-half" plays the first half as warm-up and measures
+            requests n // 2 and later of n.
+        reuse_uncached_first: Passed to `BlockPool`.
+        check_every: Check the pool's invariants after every so many requests; 0 never.
+        skip_bad: Count bad lines of the trace instead of stopping.
+        block_size: Tokens per block; None takes the default of the trace format.
+        hash_algorithm: For token-id traces, one of `HASH_ALGORITHMS`. The seed is fixed, so runs repeat.
+        sample_rate: Share of blocks whose residency is followed, above 0, at most 1. None follows
+            about `FOLLOWED_BLOCKS` of them at a time: following one takes more memory than the block itself.
+    """
+
+    rules: str = TRACE_RULES
+    window: str = WHOLE_TRACE
+    reuse_uncached_first: bool = False
+    check_every: int = 0
+    skip_bad: bool = False
+    block_size: int | None = None
+    hash_algorithm: str = DEFAULT_HASH
+    sample_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_choice("rules", self.rules, RULES)
+        _check_choice("window", self.window, WINDOWS)
+        _check_choice("hash_algorithm", self.hash_algorithm, HASH_ALGORITHMS)
+        if self.check_every < 0:
+            raise ConfigError("check_every", self.check_every, "must be 0 or more")
+        if self.block_size is not None and self.block_size < 1:
+            raise ConfigError("block_size", self.block_size, "must be at least 1")
+        if self.sample_rate is not None and not 0 < self.sample_rate <= 1:
+            raise ConfigError("sample_rate", self.sample_rate, "must be above 0, at most 1")
+
+    def sample_rate_for(self, blocks: int) -> float:
+        """Share of blocks that a pool of so many usable blocks follows."""
+        if self.sample_rate is not None:
+            return self.sample_rate
+        return min(1.0, FOLLOWED_BLOCKS / blocks)
+
+
+def check_pool_blocks(blocks: int) -> None:
+    """Raises ConfigError unless a pool of that many usable blocks can be replayed."""
+    if not 1 <= blocks <= MAX_POOL_BLOCKS:
+        raise ConfigError("blocks", blocks, f"must be 1 … {MAX_POOL_BLOCKS:,}")
+
+
+def _check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(field, value, f"must be one of {', '.join(choices)}")

@@ -1,0 +1,73 @@
+"""Pool sizes as people write them: "10k", "40GiB"."""
+
+from __future__ import annotations
+
+import re
+
+from blockpool.errors import ConfigError
+from blockpool.replay.settings import check_pool_blocks
+
+_COUNT = re.compile(r"([0-9]{1,18})([kM]?)", re.ASCII)
+_COUNT_FACTORS = {"": 1, "k": 10**3, "M": 10**6}
+
+_BYTES = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))? ?([A-Za-z]*)", re.ASCII)
+_BYTE_FACTORS = {"": 1, "b": 1}
+for _power, _prefix in enumerate("kmgtp", start=1):
+    _BYTE_FACTORS[f"{_prefix}b"] = 1000**_power
+    _BYTE_FACTORS[f"{_prefix}ib"] = 1024**_power
+
+
+def parse_block_counts(text: str) -> list[int]:
+    """Reads "1000,10k,1M": numbers of blocks with k = 1,000 and M = 1,000,000.
+
+    Raises:
+        ConfigError: Not such a list, or a number that no pool can have.
+    """
+    counts = []
+    for part in text.split(","):
+        match = _COUNT.fullmatch(part.strip())
+        if match is None:
+            raise ConfigError("blocks", text, "must be numbers of blocks such as 1000,10k,1M")
+        count = int(match[1]) * _COUNT_FACTORS[match[2]]
+        check_pool_blocks(count)
+        counts.append(count)
+    return counts
+
+
+def parse_bytes(field: str, text: str) -> int:
+    """Reads "40GiB", "1.5 GB", "2097152": bytes, at least 1. Units from kB and KiB to PB and PiB, any case.
+
+    Args:
+        field: What the error calls it.
+
+    Raises:
+        ConfigError: Not such a size.
+    """
+    match = _BYTES.fullmatch(text.strip())
+    factor = None if match is None else _BYTE_FACTORS.get(match[3].lower())
+    if match is None or factor is None:
+        raise ConfigError(field, text, "must be a size such as 40GiB, 1.5GB or 2097152")
+    decimals = match[2] or ""
+    size: int = int(match[1] + decimals) * factor // 10 ** len(decimals)
+    if size < 1:
+        raise ConfigError(field, text, "must be at least one byte")
+    return size
+
+
+def blocks_for_memory(memory: str, bytes_per_block: str) -> list[int]:
+    """How many blocks fit into each of some amounts of memory ("40GiB" or "40GiB,80GiB").
+
+    The null block is not charged to the memory.
+
+    Raises:
+        ConfigError: Not such sizes, or less than one block.
+    """
+    block_bytes = parse_bytes("bytes_per_block", bytes_per_block)
+    sizes = []
+    for part in memory.split(","):
+        count = parse_bytes("memory", part) // block_bytes
+        if count < 1:
+            raise ConfigError("memory", part, f"is less than one block of {block_bytes:,} bytes")
+        check_pool_blocks(count)
+        sizes.append(count)
+    return sizes
