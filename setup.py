@@ -20,6 +20,7 @@ COMPILED_MODULES = (
     "block_hash",
     "block_hash_list",
     "block_map",
+    "chains",
     "encoding",
     "events",
     "extra_keys",
@@ -29,6 +30,8 @@ COMPILED_MODULES = (
     "metrics",
     "pool",
     "stored_events",
+    "tokens",
+    "writers",
 )
 
 # Only these commands build; metadata and sdist need no compiler.

@@ -1,7 +1,5 @@
 """The KV-cache block pool of an LLM server, as a library that stands on its own."""
 
-from importlib.metadata import version
-
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.block_hash import (
     external_block_hash,
@@ -38,7 +36,7 @@ from blockpool.errors import (
     TraceError,
 )
 
-__version__ = version("blockpool")
+__version__ = "0.1.0"
 
 __all__ = [
     "COMPILED",

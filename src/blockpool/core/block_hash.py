@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from librt.strings import read_i64_be
 
@@ -10,8 +11,8 @@ from blockpool.core.arguments import as_bytes, as_int, as_size
 from blockpool.core.types import BlockHash, BlockHashWithGroupId, BytesArg, IntArg
 from blockpool.errors import ArgumentError, ConfigError
 
-GROUP_ID_BYTES = 4
-MAX_GROUP_ID = (1 << 32) - 1
+GROUP_ID_BYTES: Final = 4
+MAX_GROUP_ID: Final = 0xFFFFFFFF
 
 
 def as_group_id(value: object) -> int:
@@ -29,7 +30,7 @@ def as_group_id(value: object) -> int:
 
 def signed_group_id(group_id: int) -> int:
     """The 4 bytes of a group id read as a signed integer, as blocks and the index hold it."""
-    return group_id if group_id < 1 << 31 else group_id - (1 << 32)
+    return group_id if group_id < 0x80000000 else group_id - 0x100000000
 
 
 def join_key(block_hash: bytes, signed_id: int) -> BlockHashWithGroupId:
@@ -84,7 +85,7 @@ def external_block_hash(block_hash: bytes) -> int:
     if size < 8:
         return int.from_bytes(block_hash, "big")
     signed: int = read_i64_be(block_hash, size - 8)
-    return signed if signed >= 0 else signed + 0x1_0000_0000_0000_0000
+    return signed if signed >= 0 else signed + 0x10000000000000000
 
 
 def scale_factor(hash_block_size: int, block_size: object) -> int:

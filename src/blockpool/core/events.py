@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
-MEDIUM_GPU = "GPU"
+MEDIUM_GPU: Final = "GPU"
 
 ExternalBlockHash: TypeAlias = int | bytes
 """A block hash as events carry it: its last 8 bytes as an unsigned integer, or the digest itself."""

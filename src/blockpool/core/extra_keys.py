@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from blockpool.core.arguments import as_count, as_list, as_size
 from blockpool.core.types import IntArg
 from blockpool.errors import ArgumentError, ConfigError
 
 KEY_SCHEMAS = ("tagged", "untagged")
-MAX_DEPTH = 8
+MAX_DEPTH: Final = 8
 
 
 class MultiModalInput(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i16
 
@@ -12,7 +12,7 @@ from blockpool.core.block import KVCacheBlock
 from blockpool.core.types import IntArg
 from blockpool.errors import ArgumentError, BlockStateError, OutOfBlocksError
 
-_MAX_QUEUE_ID = (1 << 15) - 1
+_MAX_QUEUE_ID: Final = 0x7FFF
 
 
 @final

@@ -4,38 +4,43 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Final, cast, final
 
 from blockpool.core.arguments import as_bytes, as_list, as_size
-from blockpool.core.encoding import (
-    cbor_block,
-    cbor_value,
-    pack_token_ids,
-    pickle_block,
-    pickle_tail,
-    pickled,
-    raw_block,
-    raw_tail,
+from blockpool.core.chains import (
+    Chain,
+    Digest,
+    Keys,
+    blake2b_chain,
+    blake2b_digest,
+    cbor_chain,
+    pickle_chain,
+    raw_chain,
+    sha256_digest,
 )
+from blockpool.core.encoding import cbor_value
 from blockpool.core.extra_keys import KEY_SCHEMAS, canonical_keys
+from blockpool.core.tokens import pack_tokens
 from blockpool.core.types import BlockHash, IntArg, StrArg
 from blockpool.errors import ArgumentError, ConfigError, MissingExtraError
 
-_FORMATS = {
-    "sha256": "pickle",
-    "sha256_cbor": "cbor",
-    "xxhash": "pickle",
-    "xxhash_cbor": "cbor",
-    "blake2b_raw": "raw",
-    "xxh3_raw": "raw",
+_CHAINS: dict[str, Chain] = {
+    "sha256": pickle_chain,
+    "sha256_cbor": cbor_chain,
+    "xxhash": pickle_chain,
+    "xxhash_cbor": cbor_chain,
+    "blake2b_raw": blake2b_chain,
+    "xxh3_raw": raw_chain,
 }
 
-HASH_ALGORITHMS: tuple[str, ...] = tuple(_FORMATS)
+HASH_ALGORITHMS: tuple[str, ...] = tuple(_CHAINS)
 """All algorithms. The first four give the bytes of vLLM's of the same name; the raw ones are our own: `blake2b_raw` is
 cryptographic and needs nothing, `xxh3_raw` is the fastest. `xxhash*` and `xxh3_raw` need the extra `hash`."""
 
-NONE_HASH_BYTES = 32
+RAW_ALGORITHMS: Final = ("blake2b_raw", "xxh3_raw")
+NONE_HASH_BYTES: Final = 32
 
 
 @final
@@ -57,7 +62,7 @@ class BlockHasher:
         algorithm: As given.
         block_size: As given.
         key_schema: As given.
-        none_hash: Stands for the parent of a first block: H(seed), or 32 random bytes.
+        none_hash: Stands for the parent of a first block: H(seed), or 32 random bytes (16 for `xxh3_raw`).
         digest_size: Bytes per hash: 32, or 16 for the xxhash family.
 
     Raises:
@@ -78,13 +83,14 @@ class BlockHasher:
         self.algorithm: str = _one_of("algorithm", algorithm, HASH_ALGORITHMS)
         self.block_size: int = as_size("block_size", block_size)
         self.key_schema: str = _one_of("key_schema", key_schema, KEY_SCHEMAS)
-        self._format: str = _FORMATS[self.algorithm]
-        self._digest: Callable[[bytes], bytes] = _digest_function(self.algorithm)
+        self._chain: Chain = _CHAINS[self.algorithm]
+        self._digest: Digest = _digest_function(self.algorithm)
         self.digest_size: int = len(self._digest(b""))
+        self._root_size: int = self.digest_size if algorithm in RAW_ALGORITHMS else NONE_HASH_BYTES
         if seed is None:
-            self.none_hash: bytes = random_bytes(NONE_HASH_BYTES)
+            self.none_hash: bytes = random_bytes(NONE_HASH_BYTES)[: self._root_size]
         else:
-            self.none_hash = self._digest(_seed_bytes(seed, self._format))
+            self.none_hash = self._digest(_seed_bytes(seed, self._chain is pickle_chain))
 
     @property
     def fingerprint(self) -> str:
@@ -116,10 +122,11 @@ class BlockHasher:
             As `hash_tokens`.
         """
         parent = self._checked_parent(parent_hash)
-        packed = pack_token_ids(token_ids)
-        count = len(packed) // 4
+        packed = pack_tokens(token_ids)
+        if not packed:
+            raise ConfigError("token_ids", token_ids, "a block holds at least one token")
         keys = canonical_keys(extra_keys)
-        return self._hash(parent, packed, 0, count, keys, self._tail(keys, count))
+        return BlockHash(self._chain(self._digest, parent, packed, len(packed) // 4, 0, 1, keys)[0])
 
     def hash_tokens(
         self,
@@ -144,47 +151,19 @@ class BlockHasher:
             ConfigError: For a token out of range, a parent hash of the wrong length, or not one key entry per block.
         """
         parent = self._checked_parent(parent_hash)
-        packed = pack_token_ids(token_ids)
-        size = self.block_size
-        count = len(packed) // (4 * size)
-        entries = _checked_entries(extra_keys, count)
-        keys: tuple[object, ...] | None = None
-        tail = self._tail(keys, size)
-        last_entry: object = None
-        hashes: list[BlockHash] = []
-        for block in range(count):
-            if entries is not None and entries[block] is not last_entry:
-                last_entry = entries[block]
-                keys = canonical_keys(last_entry)
-                tail = self._tail(keys, size)
-            block_hash = self._hash(parent, packed, block * size, size, keys, tail)
-            hashes.append(block_hash)
-            parent = block_hash
-        return hashes
-
-    def _hash(
-        self, parent: bytes, packed: bytes, start: int, count: int, keys: tuple[object, ...] | None, tail: bytes
-    ) -> BlockHash:
-        if self._format == "raw":
-            data = raw_block(parent, packed, start, count, tail)
-        elif self._format == "pickle":
-            data = pickle_block(parent, packed, start, count, keys, tail)
-        else:
-            data = cbor_block(parent, packed, start, count, tail)
-        return BlockHash(self._digest(data))
-
-    def _tail(self, keys: tuple[object, ...] | None, count: int) -> bytes:
-        if self._format == "raw":
-            return raw_tail(keys, count)
-        if self._format == "pickle":
-            return pickle_tail(keys)
-        return cbor_value(keys)
+        packed = pack_tokens(token_ids)
+        count = len(packed) // (4 * self.block_size)
+        hashes: list[bytes] = []
+        for start, stop, keys in _runs_of_keys(extra_keys, count):
+            hashes += self._chain(self._digest, parent, packed, self.block_size, start, stop, keys)
+            parent = hashes[-1]
+        return cast("list[BlockHash]", hashes)
 
     def _checked_parent(self, parent_hash: object) -> bytes:
         if parent_hash is None:
             return self.none_hash
         parent = as_bytes("parent_hash", parent_hash)
-        if len(parent) != self.digest_size and len(parent) != NONE_HASH_BYTES:
+        if len(parent) != self.digest_size and len(parent) != self._root_size:
             raise ConfigError("parent_hash", parent, f"{self.algorithm} hashes have {self.digest_size} bytes")
         return parent
 
@@ -197,44 +176,37 @@ def _one_of(field: str, value: object, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def _seed_bytes(seed: object, serial_format: str) -> bytes:
+def _seed_bytes(seed: object, pickled: bool) -> bytes:
     if not isinstance(seed, str):
         raise ArgumentError("seed", seed, "a string is needed")
     canonical_keys((seed,))
-    return pickled(seed) if serial_format == "pickle" else cbor_value(seed)
+    return pickle.dumps(seed, 5) if pickled else cbor_value(seed)
 
 
-def _checked_entries(extra_keys: object, count: int) -> list[object] | None:
+def _runs_of_keys(extra_keys: object, count: int) -> list[tuple[int, int, Keys]]:
+    """Ranges start … stop - 1 of blocks that have the same extra keys."""
     if extra_keys is None:
-        return None
+        return [(0, count, None)] if count else []
     entries = as_list("extra_keys", extra_keys)
     if len(entries) != count:
         raise ConfigError("extra_keys", len(entries), f"one entry per full block is needed, there are {count}")
-    return entries
+    runs: list[tuple[int, int, Keys]] = []
+    start = 0
+    for stop in range(1, count + 1):
+        if stop == count or entries[stop] is not entries[start]:
+            runs.append((start, stop, canonical_keys(entries[start])))
+            start = stop
+    return runs
 
 
-def _digest_function(algorithm: str) -> Callable[[bytes], bytes]:
+def _digest_function(algorithm: str) -> Digest:
     if algorithm.startswith("sha256"):
-        return _sha256
+        return sha256_digest
     if algorithm == "blake2b_raw":
-        return _blake2b
+        return blake2b_digest
     try:
         import xxhash
     except ImportError:
         raise MissingExtraError(f"the hash algorithm {algorithm!r}", "hash") from None
-    digest: Callable[[bytes], bytes] = xxhash.xxh3_128_digest
-    return digest
-
-
-def _sha256(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()
-
-
-_BLAKE2B: Any = hashlib.blake2b(digest_size=32, person=b"blockpool raw 1")
-
-
-def _blake2b(data: bytes) -> bytes:
-    state: Any = _BLAKE2B.copy()
-    state.update(data)
-    digest: bytes = state.digest()
+    digest: Digest = xxhash.xxh3_128_digest
     return digest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from blockpool.core.block import KVCacheBlock
 from blockpool.errors import InvariantError
@@ -10,7 +10,7 @@ from blockpool.errors import InvariantError
 if TYPE_CHECKING:
     from blockpool.core.pool import BlockPool
 
-SHOWN_BLOCKS = 50
+SHOWN_BLOCKS: Final = 50
 
 
 def check_pool(pool: BlockPool) -> None:

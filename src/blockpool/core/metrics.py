@@ -6,12 +6,12 @@ import random as random_module
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, final
+from typing import Final, NamedTuple, final
 
 from blockpool.core.block import KVCacheBlock
 from blockpool.errors import ArgumentError, ConfigError
 
-HISTORY_LENGTH = 4
+HISTORY_LENGTH: Final = 4
 
 
 class KVCacheEvictionEvent(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, cast, final
+from typing import Final, NamedTuple, cast, final
 
 from blockpool.core import invariants
 from blockpool.core.arguments import as_bool, as_bytes, as_count, as_int, as_list, as_size
@@ -15,11 +15,17 @@ from blockpool.core.events import MEDIUM_GPU, AllBlocksCleared, BlockRemoved, KV
 from blockpool.core.free_queue import FreeKVCacheBlockQueue
 from blockpool.core.stored_events import external, stored_events
 from blockpool.core.types import BytesArg, IntArg, MetricsCollector, Request
-from blockpool.errors import ArgumentError, BlockStateError, ConfigError, HashAlreadySetError, OutOfBlocksError
+from blockpool.errors import (
+    ArgumentError,
+    BlockStateError,
+    ConfigError,
+    HashAlreadySetError,
+    OutOfBlocksError,
+)
 
 logger = logging.getLogger("blockpool")
 
-MAX_BLOCKS = (1 << 31) - 1
+MAX_BLOCKS: Final = 0x7FFFFFFF
 
 
 class Occupancy(NamedTuple):

@@ -1,0 +1,90 @@
+"""Token ids as callers have them, checked and brought into the one form that is hashed."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from librt.strings import BytesWriter, write_i32_le
+from mypy_extensions import i32, i64
+
+from blockpool.core.encoding import COMPILED
+from blockpool.errors import ArgumentError, ConfigError
+
+MAX_TOKEN_ID: Final = 0xFFFFFFFF
+
+_BUFFER_CODES = ("i", "I", "l", "L", "q", "Q")
+_BYTE_ORDERS = ("", "@", "=", "<", ">", "!")
+
+
+def pack_tokens(token_ids: object) -> bytes:
+    """Token ids as unsigned 32-bit integers, little endian.
+
+    Args:
+        token_ids: A list, tuple or other sequence of integers, or a one-dimensional buffer of 32- or 64-bit integers
+            (`array`, NumPy), each in 0 … 2^32 - 1.
+
+    Raises:
+        ArgumentError: For anything else than integers.
+        ConfigError: For a token out of range.
+    """
+    values = _values(token_ids)
+    if COMPILED:
+        writer = BytesWriter()
+        if _write_all(writer, values):
+            return writer.getvalue()
+    try:
+        return struct.pack(f"<{len(values)}I", *values)
+    except struct.error:
+        raise _bad_token(values) from None
+
+
+def _values(token_ids: object) -> list[object]:
+    if isinstance(token_ids, list):
+        return token_ids
+    if isinstance(token_ids, tuple):
+        return list(token_ids)
+    if isinstance(token_ids, (str, bytes, bytearray)):
+        raise ArgumentError("token_ids", token_ids, "a sequence or buffer of integers is needed")
+    try:
+        view = memoryview(token_ids)  # type: ignore[arg-type]
+    except TypeError:
+        if isinstance(token_ids, Sequence):
+            return list(token_ids)
+        raise ArgumentError("token_ids", token_ids, "a sequence or buffer of integers is needed") from None
+    return _buffer_values(token_ids, view)
+
+
+def _buffer_values(token_ids: object, view: memoryview) -> list[object]:
+    order = view.format[:-1]
+    code = view.format[-1:]
+    if view.ndim != 1 or code not in _BUFFER_CODES or view.itemsize not in (4, 8) or order not in _BYTE_ORDERS:
+        found = f"it holds {view.ndim} dimensions of format {view.format!r}"
+        raise ArgumentError("token_ids", token_ids, f"one dimension of 32- or 64-bit integers is needed, {found}")
+    if order in ("", "@"):
+        return list(view.tolist())
+    return list(struct.unpack(f"{order}{len(view)}{code}", view.tobytes()))
+
+
+def _write_all(writer: BytesWriter, values: list[object]) -> bool:
+    """Writes the values if all of them are Python integers in range."""
+    for value in values:
+        if not isinstance(value, int) or not 0 <= value <= MAX_TOKEN_ID:
+            return False
+        token: i64 = value
+        write_i32_le(writer, i32(token))
+    return True
+
+
+def _bad_token(values: list[object]) -> ConfigError:
+    """The error for the first value that is no token id."""
+    for position, value in enumerate(values):
+        try:
+            struct.pack("<I", value)
+        except struct.error:
+            field = f"token_ids[{position}]"
+            if isinstance(value, int):
+                return ConfigError(field, value, f"must be in 0 … {MAX_TOKEN_ID}")
+            return ArgumentError(field, value, f"an integer in 0 … {MAX_TOKEN_ID} is needed")
+    raise AssertionError("every value can be packed")
