@@ -154,11 +154,12 @@ $(BUILD)/peer.ok: | .venv-interpreted/created.ok
 
 peer: $(BUILD)/peer.ok
 
+# All parts are written down; some (ARGS="request hash") are only shown.
 bench: $(BUILD)/peer.ok venvs
 	@mkdir -p benchmarks/results
-	@for build in $(BUILDS); do \
-	  .venv-$$build/bin/python -m benchmarks --output benchmarks/results/$$build.txt $(ARGS) || exit 1; \
-	done
+	@status=0; for build in $(BUILDS); do \
+	  .venv-$$build/bin/python -m benchmarks $(if $(ARGS),$(ARGS),--output benchmarks/results/$$build.txt) || status=1; \
+	done; exit $$status
 
 clean:
 	rm -rf .venv .venv-* $(BUILD) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
