@@ -16,9 +16,9 @@ import blockpool
 from blockpool.core.hasher import HASH_ALGORITHMS
 from blockpool.errors import ConfigError
 from blockpool.replay import ReplayResult, ReplaySettings, replay, replay_many, report_as_dict
-from blockpool.replay.report import PLAIN_WIDTH, print_report
 from blockpool.replay.settings import DEFAULT_HASH, RULES, WINDOWS
 from blockpool.replay.sizes import blocks_for_memory, parse_block_counts
+from blockpool.replay.tables import PLAIN_WIDTH, print_report
 from blockpool.trace import TRACE_FORMATS, WORKLOAD_KINDS, generate, open_trace_for_writing, write_trace
 from blockpool.trace.formats import DEFAULT_TOKEN_BLOCK_SIZE, MAX_BLOCK_SIZE, MOONCAKE_BLOCK_SIZE
 from blockpool.trace.generator import MAX_SEED

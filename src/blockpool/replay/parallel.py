@@ -15,6 +15,8 @@ from blockpool.replay.result import ReplayResult
 from blockpool.replay.settings import ReplaySettings, check_pool_blocks
 from blockpool.trace.source import TracePath, spooled
 
+_MAX_PROCESSES = 61  # more cannot be waited for on Windows
+
 
 def replay_many(
     trace: TracePath,
@@ -48,7 +50,7 @@ def replay_many(
         raise ConfigError("sizes", list(sizes), "must name at least one size")
     for size in sizes:
         check_pool_blocks(size)
-    jobs = min(jobs or os.cpu_count() or 1, len(sizes))
+    jobs = min(jobs or os.cpu_count() or 1, len(sizes), _MAX_PROCESSES)
     with spooled(trace, again=True) as (path, name):
         first_measured = find_window(path, name, settings)
         tasks = [(path, name, size, settings, first_measured) for size in sizes]
@@ -83,12 +85,11 @@ def _run_in_processes(
         raise BlockPoolError("a process that replayed the trace died (out of memory?)") from None
     except BaseException:
         # Nobody wants the other results any more; without this, leaving would wait for them.
-        executor.shutdown(wait=False, cancel_futures=True)
         for process in set(multiprocessing.active_children()) - before:
             process.terminate()
         raise
     finally:
-        executor.shutdown()
+        executor.shutdown(cancel_futures=True)
 
 
 def _die_quietly_on_interrupt() -> None:

@@ -1,4 +1,4 @@
-"""Results as a JSON object and as tables for people."""
+"""Results as plain data, for JSON."""
 
 from __future__ import annotations
 
@@ -6,19 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich import box
-from rich.console import Console, RenderableType
-from rich.table import Table
-
-from blockpool.replay.occupancy import OccupancyPoint
-from blockpool.replay.residency import Quantiles
 from blockpool.replay.result import ReplayResult
 from blockpool.replay.settings import ReplaySettings
 
 REPORT_SCHEMA = "blockpool.replay/1"
-PLAIN_WIDTH = 80
-
-_OCCUPANCY_ROWS = 5
 
 
 def report_as_dict(
@@ -73,123 +64,3 @@ def _result_as_dict(result: ReplayResult) -> dict[str, Any]:
         "requests_per_second": result.requests_per_second,
         "blocks_per_second": result.blocks_per_second,
     }
-
-
-def print_report(
-    console: Console, trace: str, settings: ReplaySettings, results: Sequence[ReplayResult]
-) -> None:
-    """Prints a row per size when there are several, and everything about the first."""
-    first = results[0]
-    with console.capture() as capture:
-        # A long path is not wrapped: whoever copies it shall have it whole.
-        title = f"{trace}: {_setting_words(settings, first)}"
-        console.print(title, soft_wrap=True, markup=False, highlight=False)
-        if len(results) > 1:
-            console.print(_sizes_table(results))
-        console.print(_details(first))
-        console.print(_occupancy_table(first))
-        console.print(_residency_table(first))
-    lines = [line.rstrip() for line in capture.get().rstrip().splitlines()]
-    console.file.write("\n".join(lines) + "\n")
-
-
-def _setting_words(settings: ReplaySettings, result: ReplayResult) -> str:
-    words = [f"{settings.rules} rules"]
-    if result.trace_format:
-        words.insert(0, f"{result.trace_format} trace")
-    if settings.window != "all":
-        words.append(f"{settings.window} measured")
-    if settings.reuse_uncached_first:
-        words.append("uncached blocks reused first")
-    if settings.check_every:
-        words.append("invariants checked")
-    return ", ".join(words)
-
-
-def _sizes_table(results: Sequence[ReplayResult]) -> RenderableType:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("blocks", "hit tokens", "rate", "hit blocks", "rate", "evictions", "refused"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for result in results:
-        counts = result.counts
-        table.add_row(
-            f"{result.blocks:,}",
-            f"{counts.hit_tokens:,}",
-            f"{counts.token_hit_rate:.2%}",
-            f"{counts.hit_blocks:,}",
-            f"{counts.block_hit_rate:.2%}",
-            f"{counts.evictions:,}",
-            f"{counts.refused:,}",
-        )
-    return table
-
-
-def _details(result: ReplayResult) -> RenderableType:
-    counts = result.counts
-    table = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    table.add_row("pool", f"{result.blocks:,} blocks")
-    table.add_row("requests", f"{counts.requests:,}{_refused_words(result)}")
-    if result.bad_lines:
-        table.add_row("bad lines", f"{result.bad_lines:,} skipped")
-    table.add_row(
-        "tokens hit", f"{counts.hit_tokens:,} of {counts.prompt_tokens:,} = {counts.token_hit_rate:.2%}"
-    )
-    table.add_row(
-        "blocks hit", f"{counts.hit_blocks:,} of {counts.prompt_blocks:,} = {counts.block_hit_rate:.2%}"
-    )
-    table.add_row("evictions", f"{counts.evictions:,} blocks")
-    table.add_row(
-        "speed", f"{result.requests_per_second:,.0f} requests/s, {result.blocks_per_second:,.0f} blocks/s"
-    )
-    return table
-
-
-def _refused_words(result: ReplayResult) -> str:
-    counts = result.counts
-    if not counts.refused:
-        return ", none refused"
-    wanted = counts.largest_refused_blocks
-    return (
-        f", {counts.refused:,} refused (the largest needs {wanted:,} blocks, the pool has {result.blocks:,})"
-    )
-
-
-def _occupancy_table(result: ReplayResult) -> RenderableType:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("occupancy (blocks)", no_wrap=True)
-    for heading in ("in use", "cached, idle", "blank"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for point in _spread(result.occupancy_points):
-        table.add_row(f"request {point.request + 1:,}", *(f"{blocks:,}" for blocks in point[2:]))
-    means = result.occupancy_means
-    if means is not None:
-        table.add_row("mean", *(f"{mean:,.1f}" for mean in means))
-    return table
-
-
-def _spread(points: Sequence[OccupancyPoint]) -> list[OccupancyPoint]:
-    """A few points, evenly spread from the first to the last."""
-    last = len(points) - 1
-    positions = {round(last * row / (_OCCUPANCY_ROWS - 1)) for row in range(_OCCUPANCY_ROWS)}
-    return [points[position] for position in sorted(positions) if position >= 0]
-
-
-def _residency_table(result: ReplayResult) -> RenderableType:
-    residency = result.residency
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(f"residency ({residency.unit})", no_wrap=True)
-    for heading in ("blocks", "median", "p90", "p99"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    rows = (("lifetime", residency.lifetime), ("idle", residency.idle), ("reuse gap", residency.reuse_gap))
-    for name, quantiles in rows:
-        table.add_row(name, f"{quantiles.samples:,}", *_quantile_cells(quantiles))
-    return table
-
-
-def _quantile_cells(quantiles: Quantiles) -> list[str]:
-    return [
-        "-" if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
-        for value in quantiles[1:]
-    ]

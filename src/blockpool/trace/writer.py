@@ -33,9 +33,8 @@ class PrefixIds:
 
     def block_ids(self, request: TraceRequest) -> list[int]:
         """Ids of all blocks of the prompt, the partial last one included."""
-        tokens = request.token_ids
-        if tokens is None:
-            raise ConfigError("request", request.session_id, "has block ids already, no tokens to number")
+        _check_has_tokens(request)
+        tokens = request.token_ids or []
         chain = hashlib.blake2b(repr((request.lora, request.salt)).encode(), digest_size=16).digest()
         ids = []
         for start in range(0, len(tokens), self._block_size):
@@ -82,7 +81,13 @@ def write_trace(
     return written
 
 
+def _check_has_tokens(request: TraceRequest) -> None:
+    if request.token_ids is None:
+        raise ConfigError("request", request.session_id, "has block ids and no tokens")
+
+
 def _token_fields(request: TraceRequest) -> dict[str, object]:
+    _check_has_tokens(request)
     fields: dict[str, object] = {
         "timestamp": request.timestamp_ms,
         "session_id": request.session_id,
