@@ -38,12 +38,26 @@ def idle(m: PoolMachine) -> list[KVCacheBlock]:
     return m.pool.free_block_queue.get_all_free_blocks()
 
 
+def all_ids(m: PoolMachine) -> range:
+    return range(m.pool.num_gpu_blocks)
+
+
+def tail(m: PoolMachine) -> KVCacheBlock:
+    return m.pool.free_block_queue.fake_free_list_tail
+
+
 def hashed(m: PoolMachine) -> list[KVCacheBlock]:
     return [block for block in m.pool.blocks if block.block_hash is not None]
 
 
 def blank(m: PoolMachine) -> list[KVCacheBlock]:
     return [block for block in m.pool.blocks[1:] if block.block_hash is None]
+
+
+def two_blank_and(m: PoolMachine, last: Any) -> tuple[list[Any], int, int]:
+    """A table whose third entry (or earlier) is the one at fault, with the range that covers it."""
+    table = [*blank(m)[:2], last]
+    return table, 0, len(table)
 
 
 def once_too_often(block: KVCacheBlock) -> list[KVCacheBlock]:
@@ -70,6 +84,10 @@ def cache(
     )
 
 
+def cache_for(m: PoolMachine, request: Any) -> None:
+    m.pool.cache_full_blocks(request, blank(m), 0, 1, m.pool.hash_block_size, 0)
+
+
 Call = Callable[["PoolMachine"], object]
 Needs = Callable[["PoolMachine"], object]
 always: Needs = lambda m: True  # noqa: E731
@@ -88,7 +106,9 @@ BAD_CALLS: dict[str, tuple[Needs, type[Exception], Call]] = {
     "free idle": (idle, BlockStateError, lambda m: m.pool.free_blocks([*held(m), idle(m)[0]])),
     "free too often": (held, BlockStateError, lambda m: m.pool.free_blocks(once_too_often(held(m)[-1]))),
     "free too often among others": (
-        held, BlockStateError, lambda m: m.pool.free_blocks([*held(m), *once_too_often(held(m)[0])])
+        held,
+        BlockStateError,
+        lambda m: m.pool.free_blocks([*held(m), *once_too_often(held(m)[0])]),
     ),
     "free foreign": (always, BlockStateError, lambda m: m.pool.free_blocks([*held(m), m.foreign])),
     "free foreign null": (always, BlockStateError, lambda m: m.pool.free_blocks([*held(m), m.foreign_null])),
@@ -96,15 +116,15 @@ BAD_CALLS: dict[str, tuple[Needs, type[Exception], Call]] = {
     "free None": (always, ArgumentError, lambda m: m.pool.free_blocks(None)),  # type: ignore[arg-type]
     "free broken": (always, CallersOwnError, lambda m: m.pool.free_blocks(broken(held(m)))),
     "touch foreign": (always, BlockStateError, lambda m: m.pool.touch([*idle(m), m.foreign])),
-    "touch a sentinel": (
-        always, BlockStateError, lambda m: m.pool.touch([*idle(m), m.pool.free_block_queue.fake_free_list_tail])
-    ),
+    "touch a sentinel": (always, BlockStateError, lambda m: m.pool.touch([*idle(m), tail(m)])),
     "touch an id": (always, ArgumentError, lambda m: m.pool.touch([*idle(m), 1])),  # type: ignore[list-item]
     "touch None": (always, ArgumentError, lambda m: m.pool.touch(None)),  # type: ignore[arg-type]
     "evict beyond": (
-        always, BlockStateError, lambda m: m.pool.evict_blocks([*range(m.pool.num_gpu_blocks), m.pool.num_gpu_blocks])
+        always,
+        BlockStateError,
+        lambda m: m.pool.evict_blocks([*all_ids(m), m.pool.num_gpu_blocks]),
     ),
-    "evict -1": (always, BlockStateError, lambda m: m.pool.evict_blocks([*range(m.pool.num_gpu_blocks), -1])),
+    "evict -1": (always, BlockStateError, lambda m: m.pool.evict_blocks([*all_ids(m), -1])),
     "evict text": (always, ArgumentError, lambda m: m.pool.evict_blocks([0, "2"])),  # type: ignore[list-item]
     "evict a number": (always, ArgumentError, lambda m: m.pool.evict_blocks(1)),  # type: ignore[arg-type]
     "evict broken": (always, CallersOwnError, lambda m: m.pool.evict_blocks(broken([0]))),
@@ -116,9 +136,15 @@ BAD_CALLS: dict[str, tuple[Needs, type[Exception], Call]] = {
     "cache from -1": (can_cache, ConfigError, lambda m: cache(m, blank(m), -1, 1)),
     "cache beyond the table": (can_cache, ConfigError, lambda m: cache(m, blank(m)[:1], 0, 2)),
     "cache beyond the hashes": (
-        can_cache, ConfigError, lambda m: cache(m, blank(m)[:1] * 9, 8, 9, all_token_ids=list(range(999)))
+        can_cache,
+        ConfigError,
+        lambda m: cache(m, blank(m)[:1] * 9, 8, 9, all_token_ids=list(range(999))),
     ),
-    "cache by an odd size": (odd_size, ConfigError, lambda m: cache(m, blank(m), 0, 1, m.pool.hash_block_size + 1)),
+    "cache by an odd size": (
+        odd_size,
+        ConfigError,
+        lambda m: cache(m, blank(m), 0, 1, m.pool.hash_block_size + 1),
+    ),
     "cache by size 0": (can_cache, ConfigError, lambda m: cache(m, blank(m), 0, 1, 0)),
     "cache in group -1": (can_cache, ConfigError, lambda m: cache(m, blank(m), 0, 1, None, -1)),
     "cache text hashes": (can_cache, ArgumentError, lambda m: cache(m, blank(m), 0, 1, block_hashes=["h"])),
@@ -130,20 +156,24 @@ BAD_CALLS: dict[str, tuple[Needs, type[Exception], Call]] = {
     "cache without hashes": (can_cache, ArgumentError, lambda m: cache(m, blank(m), 0, 1, block_hashes=...)),
     "cache without tokens": (events_on, ArgumentError, lambda m: cache(m, blank(m), 0, 1, all_token_ids=...)),
     "cache without lora": (events_on, ArgumentError, lambda m: cache(m, blank(m), 0, 1, lora_request=...)),
-    "cache with a strange lora": (events_on, ArgumentError, lambda m: cache(m, blank(m), 0, 1, lora_request=object())),
+    "cache with a strange lora": (
+        events_on,
+        ArgumentError,
+        lambda m: cache(m, blank(m), 0, 1, lora_request=object()),
+    ),
     "cache with few tokens": (events_on, ConfigError, lambda m: cache(m, blank(m), 0, 1, all_token_ids=[])),
-    "cache twice": (can_cache, HashAlreadySetError, lambda m: cache(m, [*blank(m)[:2], blank(m)[0]], 0, len(blank(m)[:2]) + 1)),
+    "cache twice": (can_cache, HashAlreadySetError, lambda m: cache(m, *two_blank_and(m, blank(m)[0]))),
     "cache hashed": (
         lambda m: caching(m) and hashed(m),
         HashAlreadySetError,
-        lambda m: cache(m, [*blank(m)[:2], hashed(m)[0]], 0, len(blank(m)[:2]) + 1),
+        lambda m: cache(m, *two_blank_and(m, hashed(m)[0])),
     ),
-    "cache foreign": (caching, BlockStateError, lambda m: cache(m, [*blank(m)[:2], m.foreign], 0, len(blank(m)[:2]) + 1)),
-    "cache an id": (caching, ArgumentError, lambda m: cache(m, [*blank(m)[:2], 1], 0, len(blank(m)[:2]) + 1)),
+    "cache foreign": (caching, BlockStateError, lambda m: cache(m, *two_blank_and(m, m.foreign))),
+    "cache an id": (caching, ArgumentError, lambda m: cache(m, *two_blank_and(m, 1))),
     "cache None": (caching, ArgumentError, lambda m: cache(m, None, 0, 1)),
-    "cache for None": (can_cache, ArgumentError, lambda m: m.pool.cache_full_blocks(None, blank(m), 0, 1, m.pool.hash_block_size, 0)),  # type: ignore[arg-type]
+    "cache for None": (can_cache, ArgumentError, lambda m: cache_for(m, None)),
     "reset to text": (always, TypeError, lambda m: m.pool.reset_prefix_cache("now")),  # type: ignore[call-arg]
-}  # fmt: skip
+}
 
 
 def stranger() -> tuple[KVCacheBlock, KVCacheBlock]:

@@ -10,8 +10,8 @@ from .support import external, key
 class PoolModel:
     """What the specification says, in the plainest form.
 
-    `queue` lists ids, oldest first; `index` maps a key to ids in the order of insertion. A method changes the model as
-    the pool's method of that name must change the pool; arguments are known to be right.
+    `queue` lists ids, oldest first; `index` maps a key to ids in the order of insertion. A method changes the
+    model as the pool's method of that name must change the pool; arguments are known to be right.
     """
 
     def __init__(

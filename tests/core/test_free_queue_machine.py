@@ -1,5 +1,8 @@
 """FreeKVCacheBlockQueue against a plain list, step by step, with calls that must be refused."""
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -100,13 +103,10 @@ class QueueMachine(RuleBasedStateMachine):
     def is_fine(self, joining: list[KVCacheBlock]) -> bool:
         return len(set(joining)) == len(joining) and all(block in self.outside for block in joining)
 
-    def refused(self, error: type[BlockPoolError], call: object) -> None:
-        try:
-            call()  # type: ignore[operator]
-        except BlockPoolError as caught:
-            assert type(caught) is error
-        else:
-            raise AssertionError(f"{error.__name__} was not raised")
+    def refused(self, error: type[BlockPoolError], call: Callable[[], object]) -> None:
+        with pytest.raises(error) as caught:
+            call()
+        assert type(caught.value) is error
 
     @invariant()
     def agrees(self) -> None:

@@ -111,7 +111,8 @@ def test_extra_keys_change_the_hash(algorithm: str) -> None:
     hasher = BlockHasher(algorithm, 2, "0")
     extras: list[Any] = [
         None, ("a",), ("b",), (b"a",), ("a", "b"), ("b", "a"), ("ab",), (("a", "b"),), (("a",), "b"),
-        (1,), ("1",), (None,), ("a", None), (0,), (256,), (-1,), (2**63,), ("",), (b"",), ((),), ("a", ("b",)),
+        (1,), ("1",), (None,), ("a", None), (0,), (256,), (-1,), (2**63,), ("",), (b"",), ((),),
+        ("a", ("b",)),
     ]  # fmt: skip
     hashes = [hasher.hash_block(None, [1, 2], extra) for extra in extras]
     assert len(set(hashes)) == len(extras)

@@ -45,7 +45,7 @@ class Table:
 
 
 class PoolMachine(RuleBasedStateMachine):
-    """Every rule does one thing to the pool and the same to the model; the invariants compare all that shows."""
+    """Every rule does one thing to the pool and the same to the model; invariants compare all that shows."""
 
     @initialize(
         num_blocks=st.integers(1, 14),
@@ -77,12 +77,9 @@ class PoolMachine(RuleBasedStateMachine):
         wanted = table.num_full - len(hits) + extra
         before = snapshot(self.pool)
         if wanted > len(self.model.queue):
-            try:
+            with pytest.raises(OutOfBlocksError) as caught:
                 self.pool.get_new_blocks(wanted)
-            except OutOfBlocksError as error:
-                assert (error.wanted, error.free) == (wanted, len(self.model.queue))
-            else:
-                raise AssertionError("blocks from nowhere")
+            assert (caught.value.wanted, caught.value.free) == (wanted, len(self.model.queue))
             assert snapshot(self.pool) == before
             self.pool.free_blocks(reversed(hits))
             self.model.free_blocks(ids(hits)[::-1])
@@ -215,12 +212,9 @@ class PoolMachine(RuleBasedStateMachine):
         if not needs(self):
             return
         before = snapshot(self.pool)
-        try:
+        with pytest.raises(error) as caught:
             call(self)
-        except Exception as caught:
-            assert type(caught) is error, f"{name}: {type(caught).__name__} and not {error.__name__}"
-        else:
-            raise AssertionError(f"{name}: {error.__name__} was not raised")
+        assert type(caught.value) is error, name
         assert snapshot(self.pool) == before, name
 
     # -------------------------------------------------------------------------------- what must always hold
