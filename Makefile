@@ -63,7 +63,7 @@ $(BUILD)/python.ok:
 	@rm -rf build
 	$(call quietly,creating .venv,$(PYTHON) -m venv .venv,demo-venv)
 	$(call quietly,installing blockpool[cli] (compiled when a C compiler is there),\
-	  .venv/bin/python -m pip install --force-reinstall --no-deps . && .venv/bin/python -m pip install '.[cli]',demo-install)
+	  .venv/bin/python -m pip install '.[cli]',demo-install)
 	@rm -rf build; touch $@
 
 demo: .venv/installed.ok
@@ -102,20 +102,21 @@ venvs: $(BUILDS:%=.venv-%/installed.ok)
 
 # --- tests ------------------------------------------------------------------------------------
 
+# Both builds run even when the first fails.
 test:
-	@$(MAKE) test-interpreted
-	@if $(HAS_COMPILER); then $(MAKE) test-compiled; \
-	elif [ "$$BLOCKPOOL_COMPILE" = 1 ]; then echo "BLOCKPOOL_COMPILE=1, but there is no C compiler"; exit 1; \
+	@status=0; $(MAKE) test-interpreted || status=1; \
+	if $(HAS_COMPILER); then $(MAKE) test-compiled || status=1; \
+	elif [ "$$BLOCKPOOL_COMPILE" = 1 ]; then echo "BLOCKPOOL_COMPILE=1, but there is no C compiler"; status=1; \
 	else \
 	  echo "****************************************************************************"; \
 	  echo "* NO C COMPILER (or no Python.h): only the INTERPRETED build was tested.   *"; \
 	  echo "* Debian and Ubuntu: apt-get install gcc libc6-dev python3-dev             *"; \
 	  echo "****************************************************************************"; \
-	fi
+	fi; exit $$status
 
 test-interpreted test-compiled: test-%: .venv-%/installed.ok
 	@echo "== tests, $* build"
-	@BLOCKPOOL_EXPECT=$* .venv-$*/bin/python -m pytest -q -n $(JOBS) $(ARGS)
+	@BLOCKPOOL_EXPECT=$* .venv-$*/bin/python -m pytest -n $(JOBS) $(ARGS)
 
 # Builds both distributions afresh, installs the wheel alone in a new environment, and runs the
 # tests from a folder that has everything but src/.
@@ -132,7 +133,7 @@ wheel-test: $(BUILD)/python.ok .venv-interpreted/created.ok
 	  BLOCKPOOL_DIST="$$here/$(BUILD)/dist" \
 	  BLOCKPOOL_TRACES="$${BLOCKPOOL_TRACES:-$$here/../shared/traces}" \
 	  BLOCKPOOL_PEER="$${BLOCKPOOL_PEER-$$(test -d $$here/$(BUILD)/peer && echo $$here/$(BUILD)/peer)}" \
-	  HYPOTHESIS_PROFILE=dev $$here/.venv-wheel/bin/python -m pytest -q -n $(JOBS) $(ARGS)
+	  HYPOTHESIS_PROFILE=dev $$here/.venv-wheel/bin/python -m pytest -n $(JOBS) $(ARGS)
 
 # --- the rest ---------------------------------------------------------------------------------
 
