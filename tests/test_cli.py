@@ -183,6 +183,26 @@ def test_check() -> None:
     assert invoke_json("-", "--blocks", "5", "--check", input=lines)["settings"]["check_every"] == 1
 
 
+@pytest.mark.skipif(os.name == "nt", reason="this platform has no pseudo-terminals")
+@pytest.mark.parametrize("sizes", ["800", "800,900"])
+def test_progress_on_a_terminal(sizes: str) -> None:
+    ours, theirs = os.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "blockpool", "replay", "demo", "--blocks", sizes, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env=environment,
+    )
+    os.close(theirs)
+    output, _ = process.communicate(timeout=300)
+    shown = os.read(ours, 65_536).decode()
+    os.close(ours)
+    assert process.returncode == 0
+    assert ("2 pools" if "," in sizes else "replaying") in shown
+    assert len(json.loads(output)["results"]) == len(sizes.split(","))
+
+
 # --- where traces come from
 
 

@@ -69,7 +69,7 @@ def cli() -> None:
 @click.option(
     "--sample-rate",
     type=click.FloatRange(0, 1, min_open=True),
-    help="Share of blocks to follow for residency.  [default: about 10,000 blocks]",
+    help="Share of blocks to follow for residency.  [default: about 2,000 blocks]",
 )
 @click.option("--check", is_flag=True, help="Check the pool's invariants after every request (slow).")
 @click.option(

@@ -128,6 +128,6 @@ def test_occupancy_is_taken_while_a_request_is_held() -> None:
 
 def test_large_pools_are_sampled() -> None:
     settings = ReplaySettings()
-    assert settings.sample_rate_for(100) == 1.0
-    assert settings.sample_rate_for(1_000_000) == 0.01
+    assert settings.sample_rate_for(2_000) == 1.0
+    assert settings.sample_rate_for(1_000_000) == 0.002
     assert ReplaySettings(sample_rate=0.5).sample_rate_for(1_000_000) == 0.5

@@ -17,7 +17,7 @@ WINDOWS = (WHOLE_TRACE, LAST_HALF)
 
 DEFAULT_HASH = "blake2b_raw"
 MAX_POOL_BLOCKS = 100_000_000
-FOLLOWED_BLOCKS = 10_000
+FOLLOWED_BLOCKS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
