@@ -37,6 +37,7 @@ sys.exit(not (shutil.which(command[0]) and os.path.exists(header)))
 endef
 export find_compiler
 HAS_COMPILER = $(PYTHON) -c "$$find_compiler"
+COMPILE = $$($(HAS_COMPILER) && echo 1 || echo 0)
 
 .PHONY: help demo test test-interpreted test-compiled bench lint format wheel-test peer venvs clean
 .DELETE_ON_ERROR:
@@ -119,17 +120,18 @@ test-interpreted test-compiled: test-%: .venv-%/installed.ok
 	@BLOCKPOOL_EXPECT=$* .venv-$*/bin/python -m pytest -n $(JOBS) $(ARGS)
 
 # Builds both distributions afresh, installs the wheel alone in a new environment, and runs the
-# tests from a folder that has everything but src/.
+# tests from a folder that has everything but src/. Insists on the compile when there is a compiler.
 wheel-test: $(BUILD)/python.ok .venv-interpreted/created.ok
 	@rm -rf $(BUILD)/dist $(BUILD)/tree .venv-wheel
 	$(call quietly,building sdist and wheel,\
-	  .venv-interpreted/bin/python -m build --outdir $(BUILD)/dist .,dist)
+	  BLOCKPOOL_COMPILE=$(COMPILE) .venv-interpreted/bin/python -m build --outdir $(BUILD)/dist .,dist)
 	$(call quietly,installing the wheel in a clean environment,\
 	  $(PYTHON) -m venv .venv-wheel && wheel=$$(ls $(BUILD)/dist/*.whl) && \
 	  .venv-wheel/bin/python -m pip install --upgrade pip && .venv-wheel/bin/python -m pip install "$$wheel[$(EXTRAS)]",wheel-venv)
 	@mkdir -p $(BUILD)/tree && cp -R pyproject.toml README.md tests benchmarks examples docs $(BUILD)/tree/
 	@ls $(BUILD)/dist && echo "== tests, wheel, src/ out of sight"
 	@here=$$(pwd) && cd $(BUILD)/tree && \
+	  BLOCKPOOL_EXPECT=$$(test $(COMPILE) = 1 && echo compiled || echo interpreted) \
 	  BLOCKPOOL_DIST="$$here/$(BUILD)/dist" \
 	  BLOCKPOOL_TRACES="$${BLOCKPOOL_TRACES:-$$here/../shared/traces}" \
 	  BLOCKPOOL_PEER="$${BLOCKPOOL_PEER-$$(test -d $$here/$(BUILD)/peer && echo $$here/$(BUILD)/peer)}" \
