@@ -103,9 +103,10 @@ venvs: $(BUILDS:%=.venv-%/installed.ok)
 
 # --- tests ------------------------------------------------------------------------------------
 
-# Both builds run even when the first fails.
+# Both are installed first, so that each can be compared with the other; both run even when one fails.
 test:
-	@status=0; $(MAKE) test-interpreted || status=1; \
+	@status=0; if $(HAS_COMPILER); then $(MAKE) venvs || exit 1; fi; \
+	$(MAKE) test-interpreted || status=1; \
 	if $(HAS_COMPILER); then $(MAKE) test-compiled || status=1; \
 	elif [ "$$BLOCKPOOL_COMPILE" = 1 ]; then echo "BLOCKPOOL_COMPILE=1, but there is no C compiler"; status=1; \
 	else \
@@ -121,7 +122,7 @@ test-interpreted test-compiled: test-%: .venv-%/installed.ok
 
 # Builds both distributions afresh, installs the wheel alone in a new environment, and runs the
 # tests from a folder that has everything but src/. Insists on the compile when there is a compiler.
-wheel-test: $(BUILD)/python.ok .venv-interpreted/created.ok
+wheel-test: .venv-interpreted/installed.ok
 	@rm -rf $(BUILD)/dist $(BUILD)/tree .venv-wheel
 	$(call quietly,building sdist and wheel,\
 	  BLOCKPOOL_COMPILE=$(COMPILE) .venv-interpreted/bin/python -m build --outdir $(BUILD)/dist .,dist)
@@ -132,6 +133,7 @@ wheel-test: $(BUILD)/python.ok .venv-interpreted/created.ok
 	@ls $(BUILD)/dist && echo "== tests, wheel, src/ out of sight"
 	@here=$$(pwd) && cd $(BUILD)/tree && \
 	  BLOCKPOOL_EXPECT=$$(test $(COMPILE) = 1 && echo compiled || echo interpreted) \
+	  BLOCKPOOL_OTHER_PYTHON=$$(test $(COMPILE) = 1 && echo $$here/.venv-interpreted/bin/python) \
 	  BLOCKPOOL_DIST="$$here/$(BUILD)/dist" \
 	  BLOCKPOOL_TRACES="$${BLOCKPOOL_TRACES:-$$here/../shared/traces}" \
 	  BLOCKPOOL_PEER="$${BLOCKPOOL_PEER-$$(test -d $$here/$(BUILD)/peer && echo $$here/$(BUILD)/peer)}" \
