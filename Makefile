@@ -129,7 +129,7 @@ wheel-test: .venv-interpreted/installed.ok
 	$(call quietly,installing the wheel in a clean environment,\
 	  $(PYTHON) -m venv .venv-wheel && wheel=$$(ls $(BUILD)/dist/*.whl) && \
 	  .venv-wheel/bin/python -m pip install --upgrade pip && .venv-wheel/bin/python -m pip install "$$wheel[$(EXTRAS)]",wheel-venv)
-	@mkdir -p $(BUILD)/tree && cp -R pyproject.toml README.md tests benchmarks examples docs $(BUILD)/tree/
+	@mkdir -p $(BUILD)/tree && cp -R pyproject.toml tests benchmarks $(wildcard *.md docs examples) $(BUILD)/tree/
 	@ls $(BUILD)/dist && echo "== tests, wheel, src/ out of sight"
 	@here=$$(pwd) && cd $(BUILD)/tree && \
 	  BLOCKPOOL_EXPECT=$$(test $(COMPILE) = 1 && echo compiled || echo interpreted) \
