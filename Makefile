@@ -14,7 +14,6 @@ SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
-export PYTHONWARNDEFAULTENCODING :=
 
 BUILD := .build
 BUILDS := interpreted compiled
