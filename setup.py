@@ -29,6 +29,7 @@ COMPILED_MODULES = (
     "invariants",
     "metrics",
     "pool",
+    "refusals",
     "stored_events",
     "tokens",
     "writers",

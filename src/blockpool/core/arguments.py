@@ -70,6 +70,20 @@ def as_bool(field: str, value: object) -> bool:
     raise ArgumentError(field, value, "True or False is needed")
 
 
+def as_choice(field: str, value: object, choices: tuple[str, ...]) -> str:
+    """One of some names.
+
+    Raises:
+        ArgumentError: If it is no string.
+        ConfigError: If it is none of them.
+    """
+    if not isinstance(value, str):
+        raise ArgumentError(field, value, "a name is needed")
+    if value not in choices:
+        raise ConfigError(field, value, "must be one of " + ", ".join(choices))
+    return value
+
+
 def as_list(field: str, values: object) -> list[object]:
     """The values of any iterable, taken once; a list is used as it is.
 
@@ -81,3 +95,16 @@ def as_list(field: str, values: object) -> list[object]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise ArgumentError(field, values, "an iterable is needed")
     return list(values)
+
+
+def require_attributes(field: str, value: object, names: tuple[str, ...]) -> None:
+    """None, or an object that has all of these attributes.
+
+    Raises:
+        ArgumentError: If one is missing.
+    """
+    if value is None:
+        return
+    for name in names:
+        if not hasattr(value, name):
+            raise ArgumentError(field, value, f"it has no {name}")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
-from mypy_extensions import i16, i32
+from mypy_extensions import i32
 
+from blockpool.core.arguments import as_int
 from blockpool.core.block_hash import get_block_hash, get_group_id, join_key, signed_group_id
-from blockpool.core.types import BlockHashWithGroupId, BytesArg
+from blockpool.core.types import BlockHashWithGroupId, BoolArg, BytesArg, IntArg
 from blockpool.errors import HashAlreadySetError
+
+NOBODY: Final = 1
+"""The owner of a block that has not been in a queue yet. Owners are positive; a null block carries its owner negated."""
 
 
 @final
@@ -18,34 +22,48 @@ class KVCacheBlock:
     The digest and its group id are kept apart, because the index is keyed by them apart; `block_hash` joins them.
     Equality and hashing are by identity. The small fields stand first: so a compiled block takes 80 bytes.
 
+    Args:
+        block_id: -1 … 2^31 - 1.
+
+    Raises:
+        ArgumentError: If it is no integer.
+
     Attributes:
         block_id: Position in the pool, 0 … `num_gpu_blocks` - 1; -1 for the two sentinels of a queue.
         ref_cnt: How many requests hold the block; 0 means that it is in the free queue.
         prev_free_block: Older neighbour in the free queue, None outside of it. Only the queue writes it.
         next_free_block: Younger neighbour in the free queue, None outside of it. Only the queue writes it.
-        is_null: True for the one placeholder block of a pool.
     """
 
     __slots__ = (
         "_hash",
-        "_queue_id",
+        "_owner",
         "_signed_group_id",
         "block_id",
-        "is_null",
         "next_free_block",
         "prev_free_block",
         "ref_cnt",
     )
 
-    def __init__(self, block_id: i32, ref_cnt: i32 = 0) -> None:
-        self.block_id: i32 = block_id
-        self.ref_cnt: i32 = ref_cnt
-        self._signed_group_id: i32 = 0
-        self._queue_id: i16 = 0
-        self.is_null: bool = False
+    _signed_group_id: i32  # set together with the hash, meaningless before
+
+    def __init__(self, block_id: IntArg) -> None:
+        self.block_id: i32 = block_id if isinstance(block_id, int) else as_int("block_id", block_id)
+        self.ref_cnt: i32 = 0
+        self._owner: i32 = NOBODY
         self._hash: bytes | None = None
         self.prev_free_block: KVCacheBlock | None = None
         self.next_free_block: KVCacheBlock | None = None
+
+    @property
+    def is_null(self) -> bool:
+        """True for the one placeholder block of a pool."""
+        return self._owner < 0
+
+    @is_null.setter
+    def is_null(self, is_null: BoolArg) -> None:
+        if self.is_null != bool(is_null):
+            self._owner = -self._owner
 
     @property
     def block_hash(self) -> BlockHashWithGroupId | None:

@@ -57,7 +57,7 @@ def get_block_hash(key: BytesArg) -> BlockHash:
 
     Raises:
         ArgumentError: If the key is not bytes.
-        ConfigError: If it is too short to hold a group id and a hash.
+        ConfigError: If it is too short to end in a group id.
     """
     return BlockHash(_checked_key(key)[:-GROUP_ID_BYTES])
 
@@ -67,24 +67,29 @@ def get_group_id(key: BytesArg) -> int:
 
     Raises:
         ArgumentError: If the key is not bytes.
-        ConfigError: If it is too short to hold a group id and a hash.
+        ConfigError: If it is too short to end in a group id.
     """
     return int.from_bytes(_checked_key(key)[-GROUP_ID_BYTES:], "big")
 
 
 def _checked_key(key: object) -> bytes:
     data = as_bytes("key", key)
-    if len(data) <= GROUP_ID_BYTES:
-        raise ConfigError("key", data, f"must be longer than the {GROUP_ID_BYTES} bytes of a group id")
+    if len(data) < GROUP_ID_BYTES:
+        raise ConfigError("key", data, f"must end in the {GROUP_ID_BYTES} bytes of a group id")
     return data
 
 
-def external_block_hash(block_hash: bytes) -> int:
-    """The hash as events carry it: its last 8 bytes, big endian, as an unsigned integer."""
-    size = len(block_hash)
+def external_block_hash(block_hash: BytesArg) -> int:
+    """The hash as events carry it: its last 8 bytes, big endian, as an unsigned integer.
+
+    Raises:
+        ArgumentError: If it is not bytes.
+    """
+    digest = as_bytes("block_hash", block_hash)
+    size = len(digest)
     if size < 8:
-        return int.from_bytes(block_hash, "big")
-    signed: int = read_i64_be(block_hash, size - 8)
+        return int.from_bytes(digest, "big")
+    signed: int = read_i64_be(digest, size - 8)
     return signed if signed >= 0 else signed + 0x10000000000000000
 
 

@@ -8,6 +8,7 @@ from typing import overload
 from blockpool.core.arguments import as_int, as_size
 from blockpool.core.block_hash import coarse_hash, scale_factor
 from blockpool.core.types import BlockHash
+from blockpool.errors import ArgumentError
 
 
 class BlockHashListWithBlockSize(Sequence[BlockHash]):
@@ -22,10 +23,13 @@ class BlockHashListWithBlockSize(Sequence[BlockHash]):
         block_size: Tokens per coarse block, a multiple of `hash_block_size`.
 
     Raises:
+        ArgumentError: For an argument of the wrong type.
         ConfigError: If the sizes are below 1 or do not divide.
     """
 
     def __init__(self, block_hashes: Sequence[bytes], hash_block_size: int, block_size: int) -> None:
+        if isinstance(block_hashes, (str, bytes)) or not isinstance(block_hashes, Sequence):
+            raise ArgumentError("block_hashes", block_hashes, "a sequence of hashes is needed")
         self.block_hashes = block_hashes
         self.scale_factor = scale_factor(as_size("hash_block_size", hash_block_size), block_size)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from typing import TypeAlias, final
+from typing import TypeAlias, cast, final
+
+from mypy_extensions import i32
 
 from blockpool.core.arguments import as_int
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.block_hash import get_block_hash, get_group_id, signed_group_id
 from blockpool.core.block_map_view import BlockMapView
-from blockpool.core.types import BytesArg, IntArg
+from blockpool.core.refusals import cannot_index, require_own
+from blockpool.core.types import BlockArg, BytesArg, IntArg
 from blockpool.errors import ArgumentError
 
 Entry: TypeAlias = KVCacheBlock | dict[int, KVCacheBlock]
@@ -33,16 +36,14 @@ class GroupIndex:
         entry = self.entries.get(block_hash)
         if entry is None or isinstance(entry, KVCacheBlock):
             return entry
-        for block in entry.values():
-            return block
-        return None
+        return next(iter(entry.values()))
 
     def insert(self, block_hash: bytes, block: KVCacheBlock) -> None:
         """Puts a block beside those that are there already. O(1)."""
-        entry = self.entries.get(block_hash)
-        if entry is None:
-            self.entries[block_hash] = block
-        elif isinstance(entry, KVCacheBlock):
+        entry = self.entries.setdefault(block_hash, block)
+        if entry is block:
+            return
+        if isinstance(entry, KVCacheBlock):
             self.entries[block_hash] = {entry.block_id: entry, block.block_id: block}
         else:
             entry[block.block_id] = block
@@ -71,6 +72,84 @@ class GroupIndex:
             return entry if entry.block_id == block_id else None
         return entry.get(block_id)
 
+    def longest_prefix(self, block_hashes: list[object]) -> list[KVCacheBlock]:
+        """One block for each hash, up to the first that is not there. O(length of the hit).
+
+        Raises:
+            ArgumentError: If a hash that was looked at is not bytes.
+        """
+        entries = self.entries
+        found: list[KVCacheBlock] = []
+        try:
+            for block_hash in cast("list[bytes]", block_hashes):
+                entry = entries.get(block_hash)
+                if isinstance(entry, KVCacheBlock):
+                    found.append(entry)
+                elif entry is not None:
+                    found.append(next(iter(entry.values())))
+                elif isinstance(block_hash, bytes):
+                    break
+                else:
+                    raise TypeError
+        except TypeError:
+            raise ArgumentError("block_hashes", block_hashes[len(found)], "bytes are needed") from None
+        return found
+
+    def insert_range(
+        self,
+        blocks: list[object],
+        start: int,
+        stop: int,
+        block_hashes: list[object],
+        first: int,
+        signed_id: int,
+        owner: i32,
+    ) -> int:
+        """Gives `blocks[start:stop]` their hashes and indexes them, null blocks excepted. All or nothing.
+
+        Args:
+            block_hashes: Hashes of the blocks from number `first` on.
+            first: Not above `start`.
+            signed_id: Number of this group, as blocks hold it.
+            owner: Whose the blocks must be.
+
+        Returns:
+            How many of them nobody holds.
+
+        Raises:
+            ArgumentError: If something is not a block, or a hash not bytes.
+            BlockStateError: If a block belongs to another pool.
+            HashAlreadySetError: If a block has a hash.
+        """
+        new_blocks = blocks if start == 0 and stop == len(blocks) else blocks[start:stop]
+        require_own("blocks", new_blocks, owner)
+        entries = self.entries
+        num_idle = 0
+        position = start - first
+        for block in cast("list[KVCacheBlock]", new_blocks):
+            block_hash = block_hashes[position]
+            position += 1
+            if block.ref_cnt == 0:
+                if block.is_null:
+                    continue
+                num_idle += 1
+            if block._hash is not None or not isinstance(block_hash, bytes):
+                self._remove_first(new_blocks, position - 1 - (start - first))
+                raise cannot_index(block, block_hash)
+            block._signed_group_id = signed_id
+            block._hash = block_hash
+            entry = entries.setdefault(block_hash, block)
+            if entry is not block:
+                self.insert(block_hash, block)
+        return num_idle
+
+    def _remove_first(self, blocks: list[object], count: int) -> None:
+        """Takes the first blocks of a failed `insert_range` out again."""
+        for block in cast("list[KVCacheBlock]", blocks)[:count]:
+            if block._hash is not None:
+                self.pop(block._hash, block.block_id)
+                block._hash = None
+
     def num_blocks(self) -> int:
         """Blocks under all hashes together. O(number of hashes)."""
         total = 0
@@ -93,29 +172,52 @@ class BlockHashToBlockMap:
 
     def __init__(self) -> None:
         self._groups: dict[int, GroupIndex] = {}
-        self._last_id: int = 0
-        self._last: GroupIndex = GroupIndex()
-        self._groups[0] = self._last
 
     @property
     def _cache(self) -> MutableMapping[bytes, Entry]:
         return BlockMapView(self)
 
     def group(self, signed_id: int) -> GroupIndex:
-        """The index of one group (`signed_group_id`); an empty one springs up on first use. O(1)."""
-        if signed_id == self._last_id:
-            return self._last
+        """The index of one group (`signed_group_id`), for inserting. O(1)."""
         index = self._groups.get(signed_id)
         if index is None:
             index = GroupIndex()
             self._groups[signed_id] = index
-        self._last_id = signed_id
-        self._last = index
         return index
+
+    def find_group(self, signed_id: int) -> GroupIndex:
+        """The index of one group, for reading: an unknown one is empty and is not kept. O(1)."""
+        index = self._groups.get(signed_id)
+        return GroupIndex() if index is None else index
 
     def groups(self) -> dict[int, GroupIndex]:
         """Every group's index by signed group id: the inner dict, for reading only."""
         return self._groups
+
+    def evict_n(self, blocks: list[KVCacheBlock]) -> list[bytes]:
+        """Drops the hashes of those blocks that are indexed, from the index and from the blocks. O(len(blocks)).
+
+        Returns:
+            The hashes that were dropped, in order.
+        """
+        dropped: list[bytes] = []
+        signed_id = 0
+        index = self.find_group(0)
+        for block in blocks:
+            block_hash = block._hash
+            if block_hash is None:
+                continue
+            if block._signed_group_id != signed_id:
+                signed_id = block._signed_group_id
+                index = self.find_group(signed_id)
+            entry = index.entries.get(block_hash)
+            if entry is block:
+                del index.entries[block_hash]
+            elif index.pop(block_hash, block.block_id) is None:
+                continue
+            block._hash = None
+            dropped.append(block_hash)
+        return dropped
 
     def get_one_block(self, key: BytesArg) -> KVCacheBlock | None:
         """Any block with that key (the first inserted, when there are several), or None. O(1).
@@ -124,9 +226,9 @@ class BlockHashToBlockMap:
             ArgumentError: If the key is not bytes.
             ConfigError: If it is too short to end in a group id.
         """
-        return self._group_of(key).get(get_block_hash(key))
+        return self.find_group(signed_group_id(get_group_id(key))).get(get_block_hash(key))
 
-    def insert(self, key: BytesArg, block: KVCacheBlock) -> None:
+    def insert(self, key: BytesArg, block: BlockArg) -> None:
         """Adds a block under a key, beside those that are there. O(1).
 
         Raises:
@@ -136,7 +238,7 @@ class BlockHashToBlockMap:
         block_hash = get_block_hash(key)
         if not isinstance(block, KVCacheBlock):
             raise ArgumentError("block", block, "a KVCacheBlock is needed")
-        self._group_of(key).insert(block_hash, block)
+        self.group(signed_group_id(get_group_id(key))).insert(block_hash, block)
 
     def pop(self, key: BytesArg, block_id: IntArg) -> KVCacheBlock | None:
         """Takes just that block from under a key. O(1).
@@ -149,13 +251,10 @@ class BlockHashToBlockMap:
             ConfigError: If the key is too short to end in a group id.
         """
         number = as_int("block_id", block_id)
-        return self._group_of(key).pop(get_block_hash(key), number)
+        return self.find_group(signed_group_id(get_group_id(key))).pop(get_block_hash(key), number)
 
     def __len__(self) -> int:
         total = 0
         for index in self._groups.values():
             total += len(index)
         return total
-
-    def _group_of(self, key: BytesArg) -> GroupIndex:
-        return self.group(signed_group_id(get_group_id(key)))

@@ -17,17 +17,14 @@ class BlockMapView(MutableMapping[bytes, "Entry"]):
     def __init__(self, block_map: BlockHashToBlockMap) -> None:
         self._map = block_map
 
-    def _entries(self, key: bytes) -> dict[bytes, Entry]:
-        return self._map.group(signed_group_id(get_group_id(key))).entries
-
     def __getitem__(self, key: bytes) -> Entry:
-        return self._entries(key)[get_block_hash(key)]
+        return self._map.find_group(signed_group_id(get_group_id(key))).entries[get_block_hash(key)]
 
     def __setitem__(self, key: bytes, entry: Entry) -> None:
-        self._entries(key)[get_block_hash(key)] = entry
+        self._map.group(signed_group_id(get_group_id(key))).entries[get_block_hash(key)] = entry
 
     def __delitem__(self, key: bytes) -> None:
-        del self._entries(key)[get_block_hash(key)]
+        del self._map.find_group(signed_group_id(get_group_id(key))).entries[get_block_hash(key)]
 
     def __iter__(self) -> Iterator[bytes]:
         for signed_id, index in self._map.groups().items():

@@ -65,10 +65,10 @@ def blake2b_chain(
     """`raw_chain` with `blake2b_digest` written out: there a call counts."""
     tail = raw_tail(keys, size)
     width = 4 * size
-    base = _BLAKE2B
+    copy: Callable[[], Any] = _BLAKE2B.copy
     hashes: list[bytes] = []
     for offset in range(start * width, stop * width, width):
-        state = base.copy()
+        state = copy()
         data = parent + packed[offset : offset + width]
         state.update(data + tail if tail else data)
         parent = state.digest()

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any, Final, NamedTuple
 
-from blockpool.core.arguments import as_count, as_list, as_size
-from blockpool.core.types import IntArg
+from blockpool.core.arguments import as_choice, as_count, as_list, as_size
+from blockpool.core.types import IntArg, StrArg
 from blockpool.errors import ArgumentError, ConfigError
 
 KEY_SCHEMAS = ("tagged", "untagged")
@@ -32,12 +32,12 @@ class MultiModalInput(NamedTuple):
 def block_extra_keys(
     num_blocks: IntArg,
     block_size: IntArg,
-    lora_name: str | None = None,
+    lora_name: StrArg | None = None,
     mm_inputs: Sequence[tuple[str, int, int]] = (),
-    cache_salt: str | None = None,
+    cache_salt: StrArg | None = None,
     prompt_embeds: Any = None,
     first_block: IntArg = 0,
-    schema: str = "tagged",
+    schema: StrArg = "tagged",
 ) -> list[tuple[object, ...] | None]:
     """Extra keys for a run of blocks, for `BlockHasher.hash_tokens`.
 
@@ -66,9 +66,7 @@ def block_extra_keys(
     first = as_count("first_block", first_block)
     count = as_count("num_blocks", num_blocks)
     size = as_size("block_size", block_size)
-    if schema not in KEY_SCHEMAS:
-        raise ConfigError("schema", schema, "must be one of " + ", ".join(KEY_SCHEMAS))
-    tagged = schema == "tagged"
+    tagged = as_choice("schema", schema, KEY_SCHEMAS) == "tagged"
     lora = _name_key("lora", lora_name, tagged)
     salt = _name_key("cache_salt", cache_salt, tagged)
     inputs = _checked_inputs(mm_inputs)
@@ -124,7 +122,12 @@ def _mm_keys(inputs: list[MultiModalInput], passed: int, start: int, end: int, t
 
 
 def _embeds_key(prompt_embeds: Any, start: int, end: int, tagged: bool) -> object:
-    data = prompt_embeds[start:end].tobytes()
+    try:
+        if end > len(prompt_embeds):
+            raise ConfigError("prompt_embeds", len(prompt_embeds), f"the blocks reach to token {end}")
+        data = bytes(prompt_embeds[start:end].tobytes())
+    except (AttributeError, TypeError):
+        raise ArgumentError("prompt_embeds", prompt_embeds, "an array with a row per token is needed") from None
     return ("prompt_embeds", hashlib.sha256(data).digest()) if tagged else data
 
 

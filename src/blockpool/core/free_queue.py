@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, final
+from typing import cast, final
 
-from mypy_extensions import i16
+from mypy_extensions import i32
 
 from blockpool.core.arguments import as_count, as_list
-from blockpool.core.block import KVCacheBlock
-from blockpool.core.types import IntArg
-from blockpool.errors import ArgumentError, BlockStateError, OutOfBlocksError
-
-_MAX_QUEUE_ID: Final = 0x7FFF
-
+from blockpool.core.block import NOBODY, KVCacheBlock
+from blockpool.core.refusals import cannot_free, cannot_join, cannot_leave, require_own
+from blockpool.core.types import BlockArg, IntArg
+from blockpool.errors import ArgumentError, OutOfBlocksError
 
 @final
-class _QueueIds:
-    """Hands each queue a number, so that a block tells whose it is. They repeat after 32,767 queues."""
+class _Owners:
+    """Numbers the queues of a process, so that a block tells whose it is."""
 
     def __init__(self) -> None:
-        self.last: int = 0
+        self.last: int = NOBODY
 
     def next(self) -> int:
-        self.last = self.last % _MAX_QUEUE_ID + 1
+        self.last += 1
         return self.last
 
 
-_queue_ids = _QueueIds()
+_owners = _Owners()
 
 
 @final
@@ -56,7 +54,7 @@ class FreeKVCacheBlockQueue:
         self.fake_free_list_tail: KVCacheBlock = KVCacheBlock(-1)
         self.fake_free_list_head.next_free_block = self.fake_free_list_tail
         self.fake_free_list_tail.prev_free_block = self.fake_free_list_head
-        self._queue_id: i16 = _queue_ids.next()
+        self._owner: i32 = _owners.next()
         self.append_n(blocks)
 
     def popleft(self) -> KVCacheBlock:
@@ -81,10 +79,6 @@ class FreeKVCacheBlockQueue:
         count = as_count("n", n)
         if count > self.num_free_blocks:
             raise OutOfBlocksError(count, self.num_free_blocks)
-        return self.take(count)
-
-    def take(self, count: int) -> list[KVCacheBlock]:
-        """`popleft_n` for a count that is known to be right."""
         taken: list[KVCacheBlock] = []
         head = self.fake_free_list_head
         block = head.next_free_block
@@ -101,7 +95,7 @@ class FreeKVCacheBlockQueue:
         self.num_free_blocks -= count
         return taken
 
-    def remove(self, block: KVCacheBlock) -> None:
+    def remove(self, block: BlockArg) -> None:
         """Takes one block from wherever it stands. O(1).
 
         Raises:
@@ -112,17 +106,17 @@ class FreeKVCacheBlockQueue:
             raise ArgumentError("block", block, "a KVCacheBlock is needed")
         before = block.prev_free_block
         after = block.next_free_block
-        if before is None or after is None or block._queue_id != self._queue_id:
-            raise BlockStateError(block.block_id, "in this free queue", "it is not")
+        if before is None or after is None or block._owner != self._owner:
+            raise cannot_leave(block)
         before.next_free_block = after
         after.prev_free_block = before
         block.prev_free_block = None
         block.next_free_block = None
         self.num_free_blocks -= 1
 
-    def append(self, block: KVCacheBlock) -> None:
+    def append(self, block: BlockArg) -> None:
         """Puts one block at the young end. O(1). Raises as `append_n`."""
-        self.append_n([block])
+        self.append_n(cast("list[KVCacheBlock]", [block]))
 
     def append_n(self, blocks: Iterable[KVCacheBlock]) -> None:
         """Puts blocks at the young end, in the given order. O(n); all or nothing.
@@ -133,7 +127,7 @@ class FreeKVCacheBlockQueue:
         """
         last = self.fake_free_list_tail.prev_free_block
         assert last is not None
-        self._insert_after(last, as_list("blocks", blocks))
+        self._insert_after(last, self._joinable(blocks))
 
     def prepend_n(self, blocks: Iterable[KVCacheBlock]) -> None:
         """Puts blocks at the old end, in the given order: the first is the next to be taken. O(n); all or nothing.
@@ -142,7 +136,7 @@ class FreeKVCacheBlockQueue:
             ArgumentError: If something is not a block.
             BlockStateError: If a block is in a queue, belongs to another one, or is listed twice.
         """
-        self._insert_after(self.fake_free_list_head, as_list("blocks", blocks))
+        self._insert_after(self.fake_free_list_head, self._joinable(blocks))
 
     def get_all_free_blocks(self) -> list[KVCacheBlock]:
         """All blocks, oldest first. O(n)."""
@@ -154,46 +148,138 @@ class FreeKVCacheBlockQueue:
             block = block.next_free_block
         return blocks
 
+    # ------------------------------------------------------------------------------------------------- for the pool
+
+    def append_fresh(self, blocks: list[KVCacheBlock]) -> None:
+        """`append_n` for blocks that have just been made."""
+        last = self.fake_free_list_tail.prev_free_block
+        assert last is not None
+        self._insert_after(last, cast("list[object]", blocks))
+
+    def claim(self, blocks: list[object]) -> int:
+        """Raises the count of each block that is not null; one that nobody held leaves the queue. All or nothing.
+
+        Returns:
+            How many of those that left have a hash.
+
+        Raises:
+            ArgumentError: If something is not a block.
+            BlockStateError: If a block belongs to another queue.
+        """
+        require_own("blocks", blocks, self._owner)
+        num_cached = 0
+        num_left = 0
+        for block in cast("list[KVCacheBlock]", blocks):
+            if block.ref_cnt == 0:
+                before = block.prev_free_block
+                after = block.next_free_block
+                if before is None or after is None:
+                    continue  # the null block
+                before.next_free_block = after
+                after.prev_free_block = before
+                block.prev_free_block = None
+                block.next_free_block = None
+                num_left += 1
+                if block._hash is not None:
+                    num_cached += 1
+            block.ref_cnt += 1
+        self.num_free_blocks -= num_left
+        return num_cached
+
+    def release(self, blocks: list[object], uncached_first: bool) -> int:
+        """Lowers the count of each block that is not null; one that nobody holds any more joins the queue. All or nothing.
+
+        Args:
+            blocks: In the order in which they join the young end.
+            uncached_first: Whether those without a hash join the old end instead, in the given order.
+
+        Returns:
+            How many of those that joined have a hash.
+
+        Raises:
+            ArgumentError: If something is not a block.
+            BlockStateError: If a block belongs to another queue, or is listed more often than it is held.
+        """
+        require_own("ordered_blocks", blocks, self._owner)
+        tail = self.fake_free_list_tail
+        youngest = tail.prev_free_block
+        assert youngest is not None
+        last = youngest
+        num_cached = 0
+        num_joined = 0
+        to_old_end: list[object] = []
+        for position, block in enumerate(cast("list[KVCacheBlock]", blocks)):
+            count = block.ref_cnt - 1
+            if count == 0:
+                if block._hash is not None:
+                    num_cached += 1
+                elif uncached_first:
+                    to_old_end.append(block)
+                    block.ref_cnt = 0
+                    continue
+                last.next_free_block = block
+                block.prev_free_block = last
+                last = block
+                num_joined += 1
+            elif count < 0:
+                if block.is_null:
+                    continue
+                self._undo_release(cast("list[KVCacheBlock]", blocks), position, youngest)
+                raise cannot_free(block, blocks.count(block))
+            block.ref_cnt = count
+        last.next_free_block = tail
+        tail.prev_free_block = last
+        self.num_free_blocks += num_joined
+        if to_old_end:
+            self._insert_after(self.fake_free_list_head, to_old_end)
+        return num_cached
+
+    def _undo_release(self, blocks: list[KVCacheBlock], num_done: int, youngest: KVCacheBlock) -> None:
+        """Gives the first blocks of a failed `release` their count back, and takes them out of the queue again."""
+        for block in blocks[:num_done]:
+            if not block.is_null:
+                block.prev_free_block = None
+                block.next_free_block = None
+                block.ref_cnt += 1
+        youngest.next_free_block = self.fake_free_list_tail
+
+    # ------------------------------------------------------------------------------------------------- inside
+
+    def _joinable(self, blocks: object) -> list[object]:
+        """The blocks of an iterable, each known to be able to join."""
+        items = as_list("blocks", blocks)
+        for item in items:
+            if (
+                not isinstance(item, KVCacheBlock)
+                or item.prev_free_block is not None
+                or (item._owner != self._owner and item._owner != NOBODY)
+                or item.block_id < 0
+            ):
+                raise cannot_join(item, self._owner)
+        if len(items) > 1 and len(set(items)) < len(items):
+            raise cannot_join(_first_repeated(items), self._owner)
+        return items
+
     def _insert_after(self, place: KVCacheBlock, blocks: list[object]) -> None:
-        """Links blocks in behind `place`, one by one, and takes them all out again when one cannot be."""
+        """Links in blocks that are known to be able to join."""
         end = place.next_free_block
         assert end is not None
-        queue_id = self._queue_id
+        owner = self._owner
         last = place
-        for block in blocks:
-            if (
-                not isinstance(block, KVCacheBlock)
-                or block.prev_free_block is not None
-                or (block._queue_id != queue_id and block._queue_id != 0)
-                or block.block_id < 0
-            ):
-                _unlink_until(last, place)
-                place.next_free_block = end
-                raise _cannot_join(block, queue_id)
+        for block in cast("list[KVCacheBlock]", blocks):
             last.next_free_block = block
             block.prev_free_block = last
-            block._queue_id = queue_id
+            block._owner = owner
             last = block
         last.next_free_block = end
         end.prev_free_block = last
         self.num_free_blocks += len(blocks)
 
 
-def _unlink_until(last: KVCacheBlock, place: KVCacheBlock) -> None:
-    block = last
-    while block is not place:
-        before = block.prev_free_block
-        assert before is not None
-        block.prev_free_block = None
-        block.next_free_block = None
-        block = before
-
-
-def _cannot_join(block: object, queue_id: int) -> ArgumentError | BlockStateError:
-    if not isinstance(block, KVCacheBlock):
-        return ArgumentError("blocks", block, "a KVCacheBlock is needed")
-    if block.block_id < 0:
-        return BlockStateError(block.block_id, "a block of a pool", "it is a sentinel")
-    if block._queue_id == queue_id or block._queue_id == 0:
-        return BlockStateError(block.block_id, "not in a queue", "it is in one, or listed twice")
-    return BlockStateError(block.block_id, "a block of this queue", "it belongs to another")
+def _first_repeated(items: list[object]) -> object:
+    seen: set[object] = set()
+    for item in items:
+        if item in seen:
+            return item
+        seen.add(item)
+    return None

@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import Final, cast, final
 
-from blockpool.core.arguments import as_bytes, as_list, as_size
+from blockpool.core.arguments import as_bytes, as_choice, as_list, as_size
 from blockpool.core.chains import (
     Chain,
     Digest,
@@ -23,7 +23,7 @@ from blockpool.core.chains import (
 from blockpool.core.encoding import cbor_value
 from blockpool.core.extra_keys import KEY_SCHEMAS, canonical_keys
 from blockpool.core.tokens import pack_tokens
-from blockpool.core.types import BlockHash, IntArg, StrArg
+from blockpool.core.types import BlockHash, BytesArg, IntArg, KeysArg, StrArg
 from blockpool.errors import ArgumentError, ConfigError, MissingExtraError
 
 _CHAINS: dict[str, Chain] = {
@@ -39,7 +39,6 @@ HASH_ALGORITHMS: tuple[str, ...] = tuple(_CHAINS)
 """All algorithms. The first four give the bytes of vLLM's of the same name; the raw ones are our own: `blake2b_raw` is
 cryptographic and needs nothing, `xxh3_raw` is the fastest. `xxhash*` and `xxh3_raw` need the extra `hash`."""
 
-RAW_ALGORITHMS: Final = ("blake2b_raw", "xxh3_raw")
 NONE_HASH_BYTES: Final = 32
 
 
@@ -62,7 +61,7 @@ class BlockHasher:
         algorithm: As given.
         block_size: As given.
         key_schema: As given.
-        none_hash: Stands for the parent of a first block: H(seed), or 32 random bytes (16 for `xxh3_raw`).
+        none_hash: Stands for the parent of a first block: H(seed), or 32 random bytes.
         digest_size: Bytes per hash: 32, or 16 for the xxhash family.
 
     Raises:
@@ -80,17 +79,19 @@ class BlockHasher:
         key_schema: StrArg = "tagged",
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
-        self.algorithm: str = _one_of("algorithm", algorithm, HASH_ALGORITHMS)
+        self.algorithm: str = as_choice("algorithm", algorithm, HASH_ALGORITHMS)
         self.block_size: int = as_size("block_size", block_size)
-        self.key_schema: str = _one_of("key_schema", key_schema, KEY_SCHEMAS)
+        self.key_schema: str = as_choice("key_schema", key_schema, KEY_SCHEMAS)
         self._chain: Chain = _CHAINS[self.algorithm]
         self._digest: Digest = _digest_function(self.algorithm)
         self.digest_size: int = len(self._digest(b""))
-        self._root_size: int = self.digest_size if algorithm in RAW_ALGORITHMS else NONE_HASH_BYTES
         if seed is None:
-            self.none_hash: bytes = random_bytes(NONE_HASH_BYTES)[: self._root_size]
+            self.none_hash: bytes = random_bytes(NONE_HASH_BYTES)
         else:
             self.none_hash = self._digest(_seed_bytes(seed, self._chain is pickle_chain))
+        # A raw block comes apart in one way only if all parents are of one length.
+        fits = self._chain is not raw_chain or len(self.none_hash) == self.digest_size
+        self._root: bytes = self.none_hash if fits else self._digest(self.none_hash)
 
     @property
     def fingerprint(self) -> str:
@@ -104,9 +105,9 @@ class BlockHasher:
 
     def hash_block(
         self,
-        parent_hash: bytes | None,
+        parent_hash: BytesArg | None,
         token_ids: Sequence[int],
-        extra_keys: tuple[object, ...] | None = None,
+        extra_keys: KeysArg | None = None,
     ) -> BlockHash:
         """Hashes one block.
 
@@ -131,7 +132,7 @@ class BlockHasher:
     def hash_tokens(
         self,
         token_ids: Sequence[int],
-        parent_hash: bytes | None = None,
+        parent_hash: BytesArg | None = None,
         extra_keys: Sequence[tuple[object, ...] | None] | None = None,
     ) -> list[BlockHash]:
         """Hashes every full block of a run of tokens; a partial block at the end is left for later.
@@ -161,19 +162,13 @@ class BlockHasher:
 
     def _checked_parent(self, parent_hash: object) -> bytes:
         if parent_hash is None:
-            return self.none_hash
+            return self._root
         parent = as_bytes("parent_hash", parent_hash)
-        if len(parent) != self.digest_size and len(parent) != self._root_size:
+        if parent == self.none_hash:
+            return self._root
+        if len(parent) != self.digest_size and (len(parent) != NONE_HASH_BYTES or self._chain is raw_chain):
             raise ConfigError("parent_hash", parent, f"{self.algorithm} hashes have {self.digest_size} bytes")
         return parent
-
-
-def _one_of(field: str, value: object, allowed: tuple[str, ...]) -> str:
-    if not isinstance(value, str):
-        raise ArgumentError(field, value, "a name is needed")
-    if value not in allowed:
-        raise ConfigError(field, value, "must be one of " + ", ".join(allowed))
-    return value
 
 
 def _seed_bytes(seed: object, pickled: bool) -> bytes:

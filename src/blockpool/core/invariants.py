@@ -47,7 +47,9 @@ def _walk(pool: BlockPool, sentinel: KVCacheBlock, forward: bool) -> list[int]:
     """Ids along the links from one sentinel to the other."""
     ids: list[int] = []
     block = sentinel.next_free_block if forward else sentinel.prev_free_block
-    while block is not None and block.block_id >= 0:
+    while block is not None and 0 <= block.block_id < pool.num_gpu_blocks:
+        if pool.blocks[block.block_id] is not block:
+            raise _broken(pool, "I1", f"a stranger is in the queue: {block!r}")
         ids.append(block.block_id)
         if len(ids) > pool.num_gpu_blocks:
             raise _broken(pool, "I1", "the queue runs in a circle")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, final
 
 from blockpool.core.block import KVCacheBlock
+from blockpool.core.types import FloatArg
 from blockpool.errors import ArgumentError, ConfigError
 
 HISTORY_LENGTH: Final = 4
@@ -72,17 +73,21 @@ class KVCacheMetricsCollector:
         block_metrics: The blocks followed now, by block id.
 
     Raises:
-        ArgumentError: If the rate is no number.
+        ArgumentError: If the rate is no number, or a source no function.
         ConfigError: If it is out of range.
     """
 
     def __init__(
         self,
-        sample_rate: float = 0.01,
+        sample_rate: FloatArg = 0.01,
         *,
         clock: Callable[[], int] = time.monotonic_ns,
         random: Callable[[], float] = random_module.random,
     ) -> None:
+        if not callable(clock):
+            raise ArgumentError("clock", clock, "a function is needed")
+        if not callable(random):
+            raise ArgumentError("random", random, "a function is needed")
         self.sample_rate: float = _checked_rate(sample_rate)
         self.block_metrics: dict[int, BlockMetricsState] = {}
         self._clock = clock

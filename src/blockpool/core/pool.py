@@ -7,25 +7,32 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, cast, final
 
 from blockpool.core import invariants
-from blockpool.core.arguments import as_bool, as_bytes, as_count, as_int, as_list, as_size
+from blockpool.core.arguments import (
+    as_bool,
+    as_bytes,
+    as_count,
+    as_int,
+    as_list,
+    as_size,
+    require_attributes,
+)
 from blockpool.core.block import KVCacheBlock
-from blockpool.core.block_hash import as_group_id, coarse_hash, scale_factor, signed_group_id
+from blockpool.core.block_hash import as_group_id, scale_factor, signed_group_id
 from blockpool.core.block_map import BlockHashToBlockMap, GroupIndex
 from blockpool.core.events import MEDIUM_GPU, AllBlocksCleared, BlockRemoved, KVCacheEvent
 from blockpool.core.free_queue import FreeKVCacheBlockQueue
-from blockpool.core.stored_events import external, stored_events
-from blockpool.core.types import BytesArg, IntArg, MetricsCollector, Request
+from blockpool.core.stored_events import external, new_block_hashes, stored_events
+from blockpool.core.types import BoolArg, BytesArg, IntArg, MetricsCollector, Request
 from blockpool.errors import (
-    ArgumentError,
     BlockStateError,
     ConfigError,
-    HashAlreadySetError,
     OutOfBlocksError,
 )
 
 logger = logging.getLogger("blockpool")
 
 MAX_BLOCKS: Final = 0x7FFFFFFF
+_HOOKS = ("on_block_allocated", "on_block_accessed", "on_block_evicted", "reset")
 
 
 class Occupancy(NamedTuple):
@@ -50,7 +57,7 @@ class BlockPool:
 
     Args:
         num_gpu_blocks: Blocks, 1 … 2^31 - 1. Block 0 becomes the null block and is never handed out.
-        enable_caching: Whether blocks may be indexed and are evicted from the index when they are handed out again.
+        enable_caching: Whether `cache_full_blocks` indexes blocks; if not, it does nothing.
         hash_block_size: Tokens per entry of a request's `block_hashes`, at least 1.
         enable_kv_cache_events: Whether changes of the index are noted for `take_events`.
         metrics_collector: Told of allocations, hits and evictions. Its hooks must not raise nor call the pool.
@@ -75,14 +82,14 @@ class BlockPool:
     def __init__(
         self,
         num_gpu_blocks: IntArg,
-        enable_caching: bool,
+        enable_caching: BoolArg,
         hash_block_size: IntArg,
-        enable_kv_cache_events: bool = False,
+        enable_kv_cache_events: BoolArg = False,
         metrics_collector: MetricsCollector | None = None,
         *,
-        reuse_uncached_first: bool = False,
-        self_check: bool = False,
-        int_block_hashes: bool = True,
+        reuse_uncached_first: BoolArg = False,
+        self_check: BoolArg = False,
+        int_block_hashes: BoolArg = True,
     ) -> None:
         num_blocks = as_size("num_gpu_blocks", num_gpu_blocks)
         if num_blocks > MAX_BLOCKS:
@@ -91,12 +98,14 @@ class BlockPool:
         self.enable_caching: bool = as_bool("enable_caching", enable_caching)
         self.hash_block_size: int = as_size("hash_block_size", hash_block_size)
         self.enable_kv_cache_events: bool = as_bool("enable_kv_cache_events", enable_kv_cache_events)
+        require_attributes("metrics_collector", metrics_collector, _HOOKS)
         self.metrics_collector: MetricsCollector | None = metrics_collector
         self.reuse_uncached_first: bool = as_bool("reuse_uncached_first", reuse_uncached_first)
         self.self_check: bool = as_bool("self_check", self_check)
         self.int_block_hashes: bool = as_bool("int_block_hashes", int_block_hashes)
         self.blocks: list[KVCacheBlock] = [KVCacheBlock(i) for i in range(num_blocks)]
-        self.free_block_queue: FreeKVCacheBlockQueue = FreeKVCacheBlockQueue(self.blocks)
+        self.free_block_queue: FreeKVCacheBlockQueue = FreeKVCacheBlockQueue([])
+        self.free_block_queue.append_fresh(self.blocks)
         self.cached_block_hash_to_block: BlockHashToBlockMap = BlockHashToBlockMap()
         self.null_block: KVCacheBlock = self.free_block_queue.popleft()
         self.null_block.is_null = True
@@ -124,8 +133,8 @@ class BlockPool:
         """
         digest = as_bytes("block_hash", block_hash)
         found: list[KVCacheBlock] = []
-        for index in self._group_indexes(kv_cache_group_ids):
-            block = index.get(digest)
+        for group_id in as_list("kv_cache_group_ids", kv_cache_group_ids):
+            block = self._index_of(group_id).get(digest)
             if block is None:
                 return None
             found.append(block)
@@ -148,19 +157,20 @@ class BlockPool:
             ArgumentError: For a wrong type.
             ConfigError: For a group id or `max_blocks` out of range.
         """
-        hashes = block_hashes if isinstance(block_hashes, list) else as_list("block_hashes", block_hashes)
-        limit = len(hashes)
+        hashes = as_list("block_hashes", block_hashes)
         if max_blocks is not None:
-            limit = min(limit, as_count("max_blocks", max_blocks))
-        indexes = self._group_indexes(kv_cache_group_ids)
-        if len(indexes) == 1:
-            return (_longest_prefix(indexes[0], hashes, limit),)
-        found: list[list[KVCacheBlock]] = [[] for _ in indexes]
-        length = limit if indexes else 0
-        for g, index in enumerate(indexes):
-            found[g] = _longest_prefix(index, hashes, length)
-            length = len(found[g])
-        return tuple([blocks[:length] for blocks in found])
+            limit = as_count("max_blocks", max_blocks)
+            if limit < len(hashes):
+                hashes = hashes[:limit]
+        found: list[list[KVCacheBlock]] = []
+        shortest = 0
+        for group_id in as_list("kv_cache_group_ids", kv_cache_group_ids):
+            blocks = self._index_of(group_id).longest_prefix(hashes)
+            shortest = min(shortest, len(blocks)) if found else len(blocks)
+            found.append(blocks)
+        for blocks in found:
+            del blocks[shortest:]
+        return tuple(found)
 
     # ------------------------------------------------------------------------------------------------- life of a block
 
@@ -183,14 +193,17 @@ class BlockPool:
         count = as_count("num_blocks", num_blocks)
         if count > self.free_block_queue.num_free_blocks:
             raise OutOfBlocksError(count, self.free_block_queue.num_free_blocks)
-        taken = self.free_block_queue.take(count)
-        collector = self.metrics_collector
-        for block in taken:
-            if self.enable_caching and (block._hash is not None or collector is not None):
-                self._maybe_evict_cached_block(block)
-            block.ref_cnt = 1
-            if collector is not None:
-                collector.on_block_allocated(block)
+        taken = self.free_block_queue.popleft_n(count)
+        if self.metrics_collector is None:
+            self._num_cached_idle -= self._evict(taken)
+            for block in taken:
+                block.ref_cnt = 1
+        else:
+            for block in taken:
+                if self.enable_caching:
+                    self._maybe_evict_cached_block(block)
+                block.ref_cnt = 1
+                self.metrics_collector.on_block_allocated(block)
         self._after_change()
         return taken
 
@@ -203,18 +216,12 @@ class BlockPool:
             ArgumentError: If something is not a block.
             BlockStateError: If a block belongs to another pool.
         """
-        touched = self._own_blocks("blocks", blocks)
-        collector = self.metrics_collector
-        for block in touched:
-            if block.is_null:
-                continue
-            if block.ref_cnt == 0:
-                self.free_block_queue.remove(block)
-                if block._hash is not None:
-                    self._num_cached_idle -= 1
-            block.ref_cnt += 1
-            if collector is not None:
-                collector.on_block_accessed(block)
+        touched = as_list("blocks", blocks)
+        self._num_cached_idle -= self.free_block_queue.claim(touched)
+        if self.metrics_collector is not None:
+            for block in cast("list[KVCacheBlock]", touched):
+                if not block.is_null:
+                    self.metrics_collector.on_block_accessed(block)
         self._after_change()
 
     def free_blocks(self, ordered_blocks: Iterable[KVCacheBlock]) -> None:
@@ -230,26 +237,8 @@ class BlockPool:
             ArgumentError: If something is not a block.
             BlockStateError: If a block is not held, or listed more often than it is held, or of another pool.
         """
-        blocks = self._own_blocks("ordered_blocks", ordered_blocks)
-        idle: list[KVCacheBlock] = []
-        num_cached = 0
-        for position, block in enumerate(blocks):
-            if block.is_null:
-                continue
-            if block.ref_cnt <= 0:
-                _hold_again(blocks, position)
-                listed = f"it is held {block.ref_cnt} times and listed {blocks.count(block)} times"
-                raise BlockStateError(block.block_id, "held as often as it is listed", listed)
-            block.ref_cnt -= 1
-            if block.ref_cnt == 0:
-                idle.append(block)
-                if block._hash is not None:
-                    num_cached += 1
-        if self.reuse_uncached_first and num_cached < len(idle):
-            self.free_block_queue.prepend_n([block for block in idle if block._hash is None])
-            idle = [block for block in idle if block._hash is not None]
-        self.free_block_queue.append_n(idle)
-        self._num_cached_idle += num_cached
+        blocks = as_list("ordered_blocks", ordered_blocks)
+        self._num_cached_idle += self.free_block_queue.release(blocks, self.reuse_uncached_first)
         self._after_change()
 
     # ------------------------------------------------------------------------------------------------- prefix index
@@ -278,7 +267,7 @@ class BlockPool:
             kv_cache_group_id: 0 … 2^32 - 1.
 
         Raises:
-            ArgumentError: For an argument, a hash or tokens of a wrong type.
+            ArgumentError: For an argument or a hash of the wrong type, and for a request that lacks what is read.
             ConfigError: For numbers that do not fit together, and for too few hashes or tokens.
             BlockStateError: If a block belongs to another pool.
             HashAlreadySetError: If a block has a hash.
@@ -288,33 +277,23 @@ class BlockPool:
         """
         start = as_count("num_cached_blocks", num_cached_blocks)
         stop = as_count("num_full_blocks", num_full_blocks)
-        factor = scale_factor(self.hash_block_size, block_size)
+        size = as_size("block_size", block_size)
+        factor = scale_factor(self.hash_block_size, size)
         group_id = signed_group_id(as_group_id(kv_cache_group_id))
-        if start >= stop:
+        if start >= stop or not self.enable_caching:
             return
-        if stop > len(blocks):
-            raise ConfigError("num_full_blocks", stop, f"there are {len(blocks)} blocks")
-        hashes = request.block_hashes
-        if stop * factor > len(hashes):
-            raise ConfigError("num_full_blocks", stop, f"there are hashes for {len(hashes) // factor} blocks")
-        new_blocks = self._own_blocks("blocks", blocks[start:stop])
-        new_hashes = [coarse_hash(hashes, factor, i) for i in range(start, stop)]
+        all_blocks = as_list("blocks", blocks)
+        if stop > len(all_blocks):
+            raise ConfigError("num_full_blocks", stop, f"there are {len(all_blocks)} blocks")
+        hashes, first = new_block_hashes(request, start, stop, factor)
         events: list[KVCacheEvent] = []
         if self.enable_kv_cache_events:
-            parent = None if start == 0 else coarse_hash(hashes, factor, start - 1)
-            size = as_int("block_size", block_size)
-            events = stored_events(request, new_blocks, new_hashes, parent, start, size, self.int_block_hashes)
-        index = self.cached_block_hash_to_block.group(group_id)
-        for position, block in enumerate(new_blocks):
-            if block.is_null:
-                continue
-            if block._hash is not None:
-                raise self._undo_indexing(index, new_blocks, position)
-            block._signed_group_id = group_id
-            block._hash = new_hashes[position]
-            index.insert(new_hashes[position], block)
-            if block.ref_cnt == 0:
-                self._num_cached_idle += 1
+            events = stored_events(
+                request, all_blocks, hashes, first, start, stop, size, self.int_block_hashes
+            )
+        self._num_cached_idle += self.cached_block_hash_to_block.group(group_id).insert_range(
+            all_blocks, start, stop, hashes, first, group_id, self.free_block_queue._owner
+        )
         self.kv_event_queue.extend(events)
         self._after_change()
 
@@ -406,68 +385,26 @@ class BlockPool:
         """Drops a block's hash from the index and the block; tells whether it had one there."""
         if self.metrics_collector is not None:
             self.metrics_collector.on_block_evicted(block)
-        digest = block._hash
-        if digest is None:
-            return False
-        index = self.cached_block_hash_to_block.group(block._signed_group_id)
-        if index.pop(digest, block.block_id) is None:
-            return False
-        block._hash = None
-        self.num_evictions += 1
-        if block.ref_cnt == 0:
+        evicted = self._evict([block]) == 1
+        if evicted and block.ref_cnt == 0:
             self._num_cached_idle -= 1
+        return evicted
+
+    def _evict(self, blocks: list[KVCacheBlock]) -> int:
+        """Drops the hashes of those blocks that are indexed; returns their number."""
+        dropped = self.cached_block_hash_to_block.evict_n(blocks)
+        if not dropped:
+            return 0
+        self.num_evictions += len(dropped)
         if self.enable_kv_cache_events:
-            self.kv_event_queue.append(BlockRemoved([external(digest, self.int_block_hashes)], MEDIUM_GPU))
-        return True
+            for block_hash in dropped:
+                event = BlockRemoved([external(block_hash, self.int_block_hashes)], MEDIUM_GPU)
+                self.kv_event_queue.append(event)
+        return len(dropped)
 
-    def _own_blocks(self, field: str, values: object) -> list[KVCacheBlock]:
-        """The blocks of an iterable, each known to be of this pool."""
-        items = as_list(field, values)
-        for item in items:
-            if not isinstance(item, KVCacheBlock):
-                raise ArgumentError(field, item, "a KVCacheBlock is needed")
-            block_id = item.block_id
-            if not 0 <= block_id < self.num_gpu_blocks or self.blocks[block_id] is not item:
-                raise BlockStateError(block_id, "a block of this pool", "it belongs to another")
-        return cast("list[KVCacheBlock]", items)
-
-    def _group_indexes(self, kv_cache_group_ids: object) -> list[GroupIndex]:
-        index_map = self.cached_block_hash_to_block
-        ids = as_list("kv_cache_group_ids", kv_cache_group_ids)
-        return [index_map.group(signed_group_id(as_group_id(group_id))) for group_id in ids]
-
-    def _undo_indexing(
-        self, index: GroupIndex, blocks: list[KVCacheBlock], num_done: int
-    ) -> HashAlreadySetError:
-        """Takes the first blocks of a failed call out of the index again; returns the error for the next one."""
-        refused = blocks[num_done]
-        for block in blocks[:num_done]:
-            digest = block._hash
-            if block.is_null or digest is None:
-                continue
-            index.pop(digest, block.block_id)
-            block._hash = None
-            if block.ref_cnt == 0:
-                self._num_cached_idle -= 1
-        return HashAlreadySetError(refused.block_id, "no hash", "it has one, or is listed twice")
+    def _index_of(self, group_id: object) -> GroupIndex:
+        return self.cached_block_hash_to_block.find_group(signed_group_id(as_group_id(group_id)))
 
     def _after_change(self) -> None:
         if self.self_check:
             invariants.check_pool(self)
-
-
-def _hold_again(blocks: list[KVCacheBlock], stop: int) -> None:
-    """Gives the first blocks of a failed `free_blocks` back the count that it took."""
-    for block in blocks[:stop]:
-        if not block.is_null:
-            block.ref_cnt += 1
-
-
-def _longest_prefix(index: GroupIndex, hashes: list[object], limit: int) -> list[KVCacheBlock]:
-    found: list[KVCacheBlock] = []
-    for position in range(limit):
-        block = index.get(as_bytes("block_hashes", hashes[position]))
-        if block is None:
-            break
-        found.append(block)
-    return found

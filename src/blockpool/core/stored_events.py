@@ -1,15 +1,37 @@
-"""Makes the `BlockStored` events of blocks that are about to be indexed."""
+"""What `cache_full_blocks` takes from the request: the hashes of the new blocks, and the events that tell of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from blockpool.core.arguments import as_list
+from blockpool.core.arguments import as_bytes, as_list
 from blockpool.core.block import KVCacheBlock
-from blockpool.core.block_hash import external_block_hash
+from blockpool.core.block_hash import coarse_hash, external_block_hash
 from blockpool.core.events import MEDIUM_GPU, BlockStored, ExternalBlockHash, KVCacheEvent
+from blockpool.core.refusals import not_own
 from blockpool.core.types import Request
 from blockpool.errors import ArgumentError, ConfigError
+
+
+def new_block_hashes(request: Request, start: int, stop: int, factor: int) -> tuple[list[object], int]:
+    """The hashes of blocks start … stop - 1 and of the one before, each of `factor` fine hashes.
+
+    Returns:
+        A list and the position of its first entry in the prompt; the request's own list when that serves.
+
+    Raises:
+        ArgumentError: If the request has no sequence of hashes.
+        ConfigError: If it has too few.
+    """
+    try:
+        hashes = request.block_hashes
+        count = len(hashes)
+    except (AttributeError, TypeError):
+        raise ArgumentError("request", request, "a sequence block_hashes is needed") from None
+    if stop * factor > count:
+        raise ConfigError("num_full_blocks", stop, f"there are hashes for {count // factor} blocks")
+    if factor == 1 and isinstance(hashes, list):
+        return hashes, 0
+    first = max(start - 1, 0)
+    return [coarse_hash(hashes, factor, position) for position in range(first, stop)], first
 
 
 def external(block_hash: bytes, as_integer: bool) -> ExternalBlockHash:
@@ -19,55 +41,68 @@ def external(block_hash: bytes, as_integer: bool) -> ExternalBlockHash:
 
 def stored_events(
     request: Request,
-    blocks: list[KVCacheBlock],
-    block_hashes: Sequence[bytes],
-    parent_hash: bytes | None,
-    first_block: int,
+    blocks: list[object],
+    block_hashes: list[object],
+    first: int,
+    start: int,
+    stop: int,
     block_size: int,
     int_block_hashes: bool,
 ) -> list[KVCacheEvent]:
-    """One event per run of blocks with no null block in between, each with its true parent. Changes nothing.
+    """One event per run of `blocks[start:stop]` with no null block in between, with its true parent. Changes nothing.
 
     Args:
         request: Gives the tokens and the LoRA.
-        blocks: The new blocks.
-        block_hashes: Their hashes.
-        parent_hash: Hash of the block before them, or None.
-        first_block: Position of the first of them in the prompt.
+        blocks: All blocks of the request.
+        block_hashes: Hashes of its blocks from number `first` on.
+        first: At most start - 1, or 0.
+        start: First of the new blocks.
+        stop: End of the new blocks.
         block_size: Tokens per block.
         int_block_hashes: Which form the hashes take.
 
     Raises:
-        ArgumentError: If the request lacks an attribute.
-        ConfigError: If it has fewer tokens than the blocks hold.
+        ArgumentError: If the request lacks tokens or LoRA, or something is no block or no hash.
+        ConfigError: If there are fewer tokens than the blocks hold.
     """
     try:
         all_token_ids = request.all_token_ids
+        num_tokens = len(all_token_ids)
         lora = request.lora_request
         lora_id = None if lora is None else lora.adapter_id
         lora_name = None if lora is None else lora.name
-    except AttributeError as error:
+    except (AttributeError, TypeError) as error:
         raise ArgumentError("request", request, f"events need its tokens and LoRA: {error}") from None
-    last_token = (first_block + len(blocks)) * block_size
-    if last_token > len(all_token_ids):
-        raise ConfigError("all_token_ids", len(all_token_ids), f"the full blocks hold {last_token} tokens")
-    hashes = [external(block_hash, int_block_hashes) for block_hash in block_hashes]
-    before = None if parent_hash is None else external(parent_hash, int_block_hashes)
+    if lora_id is not None and not isinstance(lora_id, int):
+        raise ArgumentError("lora_request.adapter_id", lora_id, "an integer is needed")
+    if lora_name is not None and not isinstance(lora_name, str):
+        raise ArgumentError("lora_request.name", lora_name, "a string is needed")
+    if stop * block_size > num_tokens:
+        raise ConfigError("all_token_ids", num_tokens, f"the full blocks hold {stop * block_size} tokens")
     events: list[KVCacheEvent] = []
-    count = len(blocks)
-    start = 0
-    while start < count:
-        if blocks[start].is_null:
-            start += 1
-            continue
-        stop = start + 1
-        while stop < count and not blocks[stop].is_null:
-            stop += 1
-        parent = before if start == 0 else hashes[start - 1]
-        tokens = all_token_ids[(first_block + start) * block_size : (first_block + stop) * block_size]
-        token_ids = as_list("all_token_ids", tokens)
-        events.append(
-            BlockStored(hashes[start:stop], parent, token_ids, block_size, lora_id, MEDIUM_GPU, lora_name)  # type: ignore[arg-type]
-        )
-        start = stop
+    while start < stop:
+        end = _end_of_run(blocks, start, stop)
+        if end > start:
+            hashes = [_external_of(block_hashes[i - first], int_block_hashes) for i in range(start, end)]
+            parent = None if start == 0 else _external_of(block_hashes[start - 1 - first], int_block_hashes)
+            tokens = as_list("all_token_ids", all_token_ids[start * block_size : end * block_size])
+            events.append(
+                BlockStored(hashes, parent, tokens, block_size, lora_id, MEDIUM_GPU, lora_name)  # type: ignore[arg-type]
+            )
+        start = end + 1
     return events
+
+
+def _end_of_run(blocks: list[object], start: int, stop: int) -> int:
+    """Position of the first null block from `start` on, or `stop`."""
+    for position in range(start, stop):
+        block = blocks[position]
+        if not isinstance(block, KVCacheBlock):
+            raise not_own("blocks", block)
+        if block.is_null:
+            return position
+    return stop
+
+
+def _external_of(block_hash: object, as_integer: bool) -> ExternalBlockHash:
+    return external(as_bytes("block_hashes", block_hash), as_integer)

@@ -8,20 +8,28 @@ they are what they say. This module itself is not compiled.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NewType, Protocol
+from typing import TYPE_CHECKING, Any, NewType, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from blockpool.core.block import KVCacheBlock
 
 BLOCKPOOL_COMPILING = False
 if not BLOCKPOOL_COMPILING:
-    IntArg = int
-    BytesArg = bytes
-    StrArg = str
+    BoolArg: TypeAlias = bool
+    IntArg: TypeAlias = int
+    FloatArg: TypeAlias = float
+    BytesArg: TypeAlias = bytes
+    StrArg: TypeAlias = str
+    BlockArg: TypeAlias = "KVCacheBlock"
+    KeysArg: TypeAlias = tuple[object, ...]
 else:
+    BoolArg = object
     IntArg = object
+    FloatArg = object
     BytesArg = object
     StrArg = object
+    BlockArg = object
+    KeysArg = object
 
 BlockHash = NewType("BlockHash", bytes)
 """Digest of one block's content and of everything before it."""

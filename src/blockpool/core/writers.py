@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, final
 
 from librt.strings import BytesWriter, read_i32_le, write_i16_be, write_i16_le, write_i32_be, write_i32_le
-from mypy_extensions import i16, i32, i64, u8
+from mypy_extensions import i16, i64, u8
 
 from blockpool.core.encoding import PICKLE_START, cbor_head
 

@@ -1,0 +1,66 @@
+"""The errors for blocks that a call cannot take."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from mypy_extensions import i32
+
+from blockpool.core.block import NOBODY, KVCacheBlock
+from blockpool.errors import ArgumentError, BlockPoolError, BlockStateError, HashAlreadySetError
+
+
+def require_own(field: str, items: list[object], owner: i32) -> None:
+    """Checks that all items are blocks of the owner. Written for the interpreted build: a wrong type shows by itself.
+
+    Raises:
+        ArgumentError: For what is no block.
+        BlockStateError: For a block of another pool.
+    """
+    try:
+        for block in cast("list[KVCacheBlock]", items):
+            if block._owner != owner and block._owner != -owner:
+                raise not_own(field, block)
+    except (AttributeError, TypeError):
+        for item in items:
+            if not isinstance(item, KVCacheBlock):
+                raise not_own(field, item) from None
+        raise
+
+
+def not_own(field: str, item: object) -> BlockPoolError:
+    """For what is no block, or not a block of this pool."""
+    if not isinstance(item, KVCacheBlock):
+        return ArgumentError(field, item, "a KVCacheBlock is needed")
+    return BlockStateError(item.block_id, "a block of this pool", "it is not one of its blocks")
+
+
+def cannot_index(block: KVCacheBlock, block_hash: object) -> BlockPoolError:
+    """For a block that has a hash already, or whose hash to be is none."""
+    if not isinstance(block_hash, bytes):
+        return ArgumentError("block_hashes", block_hash, "bytes are needed")
+    return HashAlreadySetError(block.block_id, "no hash", "it has one, or is listed twice")
+
+
+def cannot_free(block: KVCacheBlock, num_listed: int) -> BlockPoolError:
+    """For a block that is listed more often than it is held."""
+    found = f"it is held {block.ref_cnt} times and listed {num_listed} times"
+    return BlockStateError(block.block_id, "held as often as it is listed", found)
+
+
+def cannot_leave(block: KVCacheBlock) -> BlockPoolError:
+    """For a block that is not in the free queue it is to be taken from."""
+    return BlockStateError(block.block_id, "in this free queue", "it is not")
+
+
+def cannot_join(item: object, owner: i32) -> BlockPoolError:
+    """For what cannot be put into the free queue of that owner."""
+    if not isinstance(item, KVCacheBlock):
+        return ArgumentError("blocks", item, "a KVCacheBlock is needed")
+    if item.block_id < 0:
+        return BlockStateError(item.block_id, "a block of a pool", "it is a sentinel")
+    if item.is_null:
+        return BlockStateError(item.block_id, "a block that can be handed out", "it is the null block")
+    if item._owner == owner or item._owner == NOBODY:
+        return BlockStateError(item.block_id, "not in a queue", "it is in one, or listed twice")
+    return BlockStateError(item.block_id, "a block of this queue", "it belongs to another")
