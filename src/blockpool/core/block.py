@@ -8,7 +8,7 @@ from mypy_extensions import i32
 
 from blockpool.core.arguments import as_int
 from blockpool.core.block_hash import get_block_hash, get_group_id, join_key, signed_group_id
-from blockpool.core.types import BlockHashWithGroupId, BoolArg, BytesArg, IntArg
+from blockpool.core.types import BlockHashWithGroupId, BytesArg, IntArg
 from blockpool.errors import HashAlreadySetError
 
 NOBODY: Final = 1
@@ -45,11 +45,10 @@ class KVCacheBlock:
         "ref_cnt",
     )
 
-    _signed_group_id: i32  # set together with the hash, meaningless before
-
     def __init__(self, block_id: IntArg) -> None:
         self.block_id: i32 = block_id if isinstance(block_id, int) else as_int("block_id", block_id)
         self.ref_cnt: i32 = 0
+        self._signed_group_id: i32 = 0
         self._owner: i32 = NOBODY
         self._hash: bytes | None = None
         self.prev_free_block: KVCacheBlock | None = None
@@ -61,8 +60,8 @@ class KVCacheBlock:
         return self._owner < 0
 
     @is_null.setter
-    def is_null(self, is_null: BoolArg) -> None:
-        if self.is_null != bool(is_null):
+    def is_null(self, is_null: bool) -> None:
+        if self.is_null != is_null:
             self._owner = -self._owner
 
     @property

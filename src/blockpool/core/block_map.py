@@ -54,7 +54,8 @@ class GroupIndex:
         if entry is None:
             return None
         if isinstance(entry, KVCacheBlock):
-            if entry.block_id != block_id:
+            entry_id: int = entry.block_id
+            if entry_id != block_id:
                 return None
             del self.entries[block_hash]
             return entry
@@ -69,7 +70,8 @@ class GroupIndex:
         if entry is None:
             return None
         if isinstance(entry, KVCacheBlock):
-            return entry if entry.block_id == block_id else None
+            entry_id: int = entry.block_id
+            return entry if entry_id == block_id else None
         return entry.get(block_id)
 
     def longest_prefix(self, block_hashes: list[object]) -> list[KVCacheBlock]:

@@ -7,7 +7,7 @@ they are what they say. This module itself is not compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NewType, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -73,7 +73,10 @@ class Request(Protocol):
 class MetricsCollector(Protocol):
     """The hooks that the pool calls. They must not raise and must not call the pool."""
 
-    on_block_allocated: Callable[[KVCacheBlock], None]
-    on_block_accessed: Callable[[KVCacheBlock], None]
-    on_block_evicted: Callable[[KVCacheBlock], None]
-    reset: Callable[[], None]
+    def on_block_allocated(self, block: KVCacheBlock) -> None: ...
+
+    def on_block_accessed(self, block: KVCacheBlock) -> None: ...
+
+    def on_block_evicted(self, block: KVCacheBlock) -> None: ...
+
+    def reset(self) -> None: ...
