@@ -50,7 +50,13 @@ def idle_but_not_queued(pool: BlockPool) -> None:
 
 
 def null_block_queued(pool: BlockPool) -> None:
-    pool.free_block_queue.append(pool.null_block)
+    """By hand, for the queue itself refuses it."""
+    null, head = pool.null_block, pool.free_block_queue.fake_free_list_head
+    first = head.next_free_block
+    assert first is not None
+    null.prev_free_block, null.next_free_block = head, first
+    head.next_free_block = first.prev_free_block = null
+    pool.free_block_queue.num_free_blocks += 1
 
 
 def stranger_queued(pool: BlockPool) -> None:

@@ -10,6 +10,7 @@ from blockpool import (
     BlockPool,
     BlockStateError,
     ConfigError,
+    FreeKVCacheBlockQueue,
     HashAlreadySetError,
     KVCacheBlock,
     OutOfBlocksError,
@@ -99,7 +100,6 @@ WRONG_TYPES: dict[str, Call] = {
     "evict blocks": lambda s: s.pool.evict_blocks([1, s.blank]),
     "cache None": lambda s: s.cache(s.request, None, 0, 1, 4, 0),
     "cache a number": lambda s: s.cache(s.request, 5, 0, 1, 4, 0),
-    "cache a generator": lambda s: s.cache(s.request, (b for b in [s.blank]), 0, 1, 4, 0),
     "cache ids": lambda s: s.cache(s.request, [1, 2, 3], 2, 3, 4, 0),
     "cache a late non-block": lambda s: s.cache(s.request, [s.blank, "block"], 0, 2, 4, 0),
     "cache for None": lambda s: s.cache(None, [s.blank], 0, 1, 4, 0),
@@ -199,6 +199,28 @@ def test_wrong_states(scene: Scene, name: str) -> None:
     assert isinstance(error, BlockStateError)
     assert error.block_id == block_id
     assert str(block_id) in str(error)
+
+
+def test_a_pool_made_long_after_is_still_another() -> None:
+    """However blocks know whose they are, it must not repeat while an old pool lives."""
+    (foreign,) = BlockPool(3, True, 4).get_new_blocks(1)
+    for _ in range(2**15 - 200):
+        FreeKVCacheBlockQueue([])
+    for _ in range(400):
+        pool = BlockPool(3, True, 4)
+        pool.get_new_blocks(1)
+        with pytest.raises(BlockStateError):
+            pool.free_blocks([foreign])
+        with pytest.raises(BlockStateError):
+            pool.touch([foreign])
+
+
+def test_the_null_block_cannot_be_queued(scene: Scene) -> None:
+    queue = scene.pool.free_block_queue
+    null = scene.pool.null_block
+    assert_refused(scene.pool, BlockStateError, lambda: queue.append(null))
+    assert_refused(scene.pool, BlockStateError, lambda: queue.prepend_n([null]))
+    assert_refused(scene.pool, BlockStateError, lambda: queue.remove(null))
 
 
 def test_sentinels_are_foreign(scene: Scene) -> None:

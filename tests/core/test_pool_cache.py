@@ -104,6 +104,15 @@ def test_hashes_may_be_a_tuple() -> None:
     assert pool.get_cached_block(request.block_hashes[1], (0,)) == [blocks[1]]
 
 
+@pytest.mark.parametrize("container", [list, tuple, iter])
+def test_blocks_may_be_any_iterable(container: type) -> None:
+    pool = BlockPool(6, True, 16)
+    request = FakeRequest(chain("ab"))
+    blocks = pool.get_new_blocks(2)
+    pool.cache_full_blocks(request, container(blocks), 0, 2, 16, 0)
+    assert pool.find_longest_prefix(request.block_hashes, [0]) == (blocks,)
+
+
 def test_equal_blocks_are_indexed_side_by_side() -> None:
     pool = BlockPool(6, True, 16)
     first, request = cache_chain(pool, "a")
