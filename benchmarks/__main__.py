@@ -106,10 +106,10 @@ def main(arguments: list[str] | None = None) -> int:
     build = "compiled" if blockpool.COMPILED else "interpreted"
     about = environment(build)
     rows: list[Row] = []
-    with Console(stderr=True).status("measuring") as status:
-        for row in run(peer, QUICK if options.quick else FULL, build, options.parts or PARTS):
-            rows.append(row)
-            status.update(f"measured: {row.what}")
+    for row in run(peer, QUICK if options.quick else FULL, build, options.parts or PARTS):
+        rows.append(row)
+        if sys.stderr.isatty():  # no spinner: its thread would disturb what is measured
+            print(f"measured: {row.what}", file=sys.stderr)
     if options.json:
         listed = [{**dataclasses.asdict(row), "passed": row.passed} for row in rows]
         print(json.dumps({**about, "quick": options.quick, "rows": listed}, indent=2))
