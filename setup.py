@@ -18,7 +18,6 @@ COMPILED_MODULES = (
     "arguments",
     "block",
     "block_hash",
-    "block_hash_list",
     "block_map",
     "chains",
     "encoding",

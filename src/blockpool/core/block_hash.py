@@ -7,9 +7,9 @@ from typing import Final
 
 from librt.strings import read_i64_be
 
-from blockpool.core.arguments import as_bytes, as_int, as_size
+from blockpool.core.arguments import as_bytes, as_int, as_list, as_size
 from blockpool.core.types import BlockHash, BlockHashWithGroupId, BytesArg, IntArg
-from blockpool.errors import ArgumentError, ConfigError
+from blockpool.errors import ConfigError
 
 GROUP_ID_BYTES: Final = 4
 MAX_GROUP_ID: Final = 0xFFFFFFFF
@@ -114,8 +114,5 @@ def coarse_hash(block_hashes: Sequence[bytes], factor: int, position: int) -> Bl
     """
     if factor == 1:
         return BlockHash(as_bytes("block_hashes", block_hashes[position]))
-    parts = block_hashes[position * factor : (position + 1) * factor]
-    for part in parts:
-        if not isinstance(part, bytes):
-            raise ArgumentError("block_hashes", part, "bytes are needed")
-    return BlockHash(b"".join(parts))
+    parts = as_list("block_hashes", block_hashes[position * factor : (position + 1) * factor])
+    return BlockHash(b"".join([as_bytes("block_hashes", part) for part in parts]))
