@@ -1,7 +1,7 @@
 """One seed played through the core of whichever build runs this; prints what came out as JSON.
 
 Run by test_parity.py in a process of its own, on the interpreted and on the compiled build: everything printed must
-be equal. It needs nothing but blockpool, and takes a seed and a number of steps.
+be equal. It needs nothing but blockpool with its extra `hash`, and takes a seed and a number of steps.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import blockpool
 from blockpool import (
+    HASH_ALGORITHMS,
     BlockHasher,
     BlockHashListWithBlockSize,
     BlockHashToBlockMap,
@@ -33,7 +34,6 @@ from blockpool import (
     make_block_hash_with_group_id,
 )
 
-STDLIB_ALGORITHMS = ("sha256", "sha256_cbor", "blake2b_raw")
 NUM_BLOCKS = 200
 BLOCK_SIZE = 4
 
@@ -301,10 +301,10 @@ BAD_CALLS: dict[str, Callable[[], object]] = {
 
 
 def hashing(seed: int) -> dict[str, str]:
-    """Digests over many hashes of each algorithm that needs nothing but the standard library."""
+    """A digest over many hashes of each algorithm."""
     source = random.Random(seed)
     results = {}
-    for algorithm in STDLIB_ALGORITHMS:
+    for algorithm in HASH_ALGORITHMS:
         everything = hashlib.sha256()
         for block_size in (1, 2, 3, 4, 5, 16, 40, 300, 5000, 20000):
             hasher = BlockHasher(algorithm, block_size, str(seed))

@@ -97,6 +97,23 @@ def test_repr_shows_the_hash() -> None:
     assert repr(KEY_A) in repr(block)
 
 
+def test_is_null_can_be_set() -> None:
+    """The pool sets it once; as an attribute it works on any block."""
+    block = KVCacheBlock(3)
+    block.is_null = True
+    assert block.is_null is True
+    block.is_null = False
+    assert block.is_null is False
+
+
+def test_the_private_name_of_the_hash_can_be_read() -> None:
+    """vLLM's own tests read it."""
+    block = KVCacheBlock(3)
+    assert block._block_hash is None
+    block.block_hash = KEY_B
+    assert block._block_hash == KEY_B
+
+
 @pytest.mark.parametrize("block_id", ["1", None, 1.5])
 def test_a_block_id_is_an_integer(block_id: object) -> None:
     with pytest.raises(TypeError):

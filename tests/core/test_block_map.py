@@ -121,6 +121,39 @@ def test_the_cache_view_holds_a_bare_block_until_there_are_two() -> None:
     assert KEY_B not in index._cache
 
 
+def test_the_cache_view_writes_through() -> None:
+    """vLLM's own tests read, pop from and clear it."""
+    index, (block,) = filled(4)
+    index.insert(KEY_A1, block)
+    view = index._cache
+    assert dict(view) == {KEY_A: block, KEY_A1: block}
+    assert view.get(KEY_B) is None
+    assert repr(view) == repr(dict(view))
+    assert view.pop(KEY_A1) is block
+    assert index.get_one_block(KEY_A1) is None
+    with pytest.raises(KeyError):
+        del view[KEY_B]
+    with pytest.raises(KeyError):
+        view[KEY_B]
+    second = KVCacheBlock(6)
+    view[KEY_B] = second
+    assert index.get_one_block(KEY_B) is second
+    view[KEY_B] = {4: block, 6: second}
+    assert index.pop(KEY_B, 4) is block
+    assert index.get_one_block(KEY_B) is second
+    index._cache.clear()
+    assert len(index) == len(view) == 0
+    assert index.get_one_block(KEY_A) is None
+
+
+def test_the_cache_view_is_live() -> None:
+    index, _ = filled(4)
+    view = index._cache
+    index.insert(KEY_B, KVCacheBlock(5))
+    assert set(view) == {KEY_A, KEY_B}
+    assert len(view) == 2
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -66,6 +66,12 @@ def test_hashes_may_be_bytes() -> None:
     assert event != BlockRemoved([int.from_bytes(b"\x01" * 8, "big")], "GPU")
 
 
+def test_equal_events_hash_equally() -> None:
+    assert len({BlockStored(**STORED), BlockStored(**STORED)}) == 1
+    assert len({BlockRemoved([5], "GPU"), BlockRemoved([5], "GPU"), BlockRemoved([6], "GPU")}) == 2
+    assert len({AllBlocksCleared(), AllBlocksCleared()}) == 1
+
+
 def test_repr_names_every_field() -> None:
     text = repr(BlockStored(**STORED))
     assert text.startswith("BlockStored(")

@@ -1,7 +1,11 @@
 """BlockHasher: names, roots, chains, equal keys and fingerprints."""
 
 import contextlib
+import os
 import struct
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import cbor2
@@ -9,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import blockpool
 from blockpool import HASH_ALGORITHMS, ArgumentError, BlockHasher, ConfigError
 
 from .hashing_reference import COMPATIBLE, reference_block
@@ -324,6 +329,42 @@ def test_a_parent_has_the_length_of_a_hash(algorithm: str, length: int) -> None:
     with pytest.raises(ConfigError) as caught:
         hasher.hash_tokens([1, 2, 3, 4], bytes(length))
     assert caught.value.field == "parent_hash"
+
+
+WITHOUT_XXHASH = """
+import sys
+sys.modules["xxhash"] = sys.modules["cbor2"] = None  # as if they were not installed
+import blockpool
+for algorithm in blockpool.HASH_ALGORITHMS:
+    try:
+        blockpool.BlockHasher(algorithm, 16, "0")
+    except blockpool.MissingExtraError as error:
+        assert algorithm in str(error), error
+        print(algorithm, error.extra)
+    else:
+        print(algorithm, "works")
+"""
+
+
+def test_only_what_needs_a_package_asks_for_it() -> None:
+    """In a process of its own: a compiled module remembers what it has imported."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(blockpool.__file__).parent.parent)}
+    command = [sys.executable, "-c", WITHOUT_XXHASH]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, env=environment)
+    assert dict(line.split() for line in done.stdout.splitlines()) == {
+        "sha256": "works",
+        "sha256_cbor": "works",
+        "xxhash": "hash",
+        "xxhash_cbor": "hash",
+        "blake2b_raw": "works",
+        "xxh3_raw": "hash",
+    }
+
+
+@each_algorithm
+def test_a_block_holds_at_least_one_token(algorithm: str) -> None:
+    with pytest.raises(ConfigError):
+        BlockHasher(algorithm, 16, "0").hash_block(None, [])
 
 
 def test_the_random_root_can_be_injected() -> None:

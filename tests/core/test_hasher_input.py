@@ -185,6 +185,13 @@ def test_tokens_of_wrong_type(algorithm: str, bad: object) -> None:
 
 
 @each_algorithm
+@pytest.mark.parametrize("bad", [-1, 2**32])
+def test_numpy_integers_out_of_range_in_a_list(algorithm: str, bad: int) -> None:
+    with pytest.raises(ConfigError):
+        BlockHasher(algorithm, 4, "0").hash_tokens([1, 2, 3, np.int64(bad)])
+
+
+@each_algorithm
 def test_true_is_one_or_refused(algorithm: str) -> None:
     hasher = BlockHasher(algorithm, 4, "0")
     right_or_refused(hasher, [True, False, 5, True], [1, 0, 5, 1])

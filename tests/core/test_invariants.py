@@ -100,6 +100,43 @@ def impostor_queued(pool: BlockPool) -> None:
     before.next_free_block = after.prev_free_block = stranger
 
 
+def a_second_list(pool: BlockPool) -> None:
+    """The backward links leave out a block that the forward links have."""
+    tail = pool.free_block_queue.fake_free_list_tail
+    last = tail.prev_free_block
+    assert last is not None
+    tail.prev_free_block = last.prev_free_block
+
+
+def one_out_and_one_in(pool: BlockPool) -> None:
+    """Lengths agree, but a held block is in the queue and an idle one is not."""
+    queue = pool.free_block_queue
+    queue.remove(pool.blocks[4])
+    queue.append(pool.blocks[1])
+
+
+def two_null_blocks(pool: BlockPool) -> None:
+    pool.blocks[4].is_null = True
+    pool.free_block_queue.popleft_n(1)
+
+
+def no_null_block(pool: BlockPool) -> None:
+    pool.null_block.is_null = False
+    pool.null_block.ref_cnt = 1
+
+
+def null_block_held(pool: BlockPool) -> None:
+    pool.null_block.ref_cnt = 2
+
+
+def blocks_out_of_place(pool: BlockPool) -> None:
+    pool.blocks[1], pool.blocks[2] = pool.blocks[2], pool.blocks[1]
+
+
+def counter_gone_wrong(pool: BlockPool) -> None:
+    pool._num_cached_idle += 1
+
+
 def negative_count(pool: BlockPool) -> None:
     pool.blocks[1].ref_cnt = -1
 
@@ -114,6 +151,13 @@ DAMAGE: list[tuple[Callable[[BlockPool], None], set[str]]] = [
     (null_block_queued, {"I1", "I2"}),
     (stranger_queued, {"I1", "I2"}),
     (impostor_queued, {"I1", "I2"}),
+    (a_second_list, {"I1"}),
+    (one_out_and_one_in, {"I1", "I2"}),
+    (two_null_blocks, {"I1", "I2", "I4"}),
+    (no_null_block, {"I4"}),
+    (null_block_held, {"I2"}),
+    (blocks_out_of_place, {"I1", "I2", "I4"}),
+    (counter_gone_wrong, {"I5"}),
     (hash_without_entry, {"I3"}),
     (entry_without_hash, {"I3"}),
     (entry_of_another_block, {"I3"}),
