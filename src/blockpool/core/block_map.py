@@ -11,7 +11,7 @@ from blockpool.core.arguments import as_int
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.block_hash import get_block_hash, get_group_id, signed_group_id
 from blockpool.core.block_map_view import BlockMapView
-from blockpool.core.refusals import cannot_index, require_own
+from blockpool.core.refusals import cannot_index, is_own_null, not_own
 from blockpool.core.types import BlockArg, BytesArg, IntArg
 from blockpool.errors import ArgumentError
 
@@ -123,31 +123,30 @@ class GroupIndex:
             BlockStateError: If a block belongs to another pool.
             HashAlreadySetError: If a block has a hash.
         """
-        new_blocks = blocks if start == 0 and stop == len(blocks) else blocks[start:stop]
-        require_own("blocks", new_blocks, owner)
         entries = self.entries
         num_idle = 0
-        position = start - first
-        for block in cast("list[KVCacheBlock]", new_blocks):
-            block_hash = block_hashes[position]
-            position += 1
-            if block.ref_cnt == 0:
-                if block.is_null:
+        for position in range(start, stop):
+            block = blocks[position]
+            if not isinstance(block, KVCacheBlock) or block._owner != owner:
+                if is_own_null(block, owner):
                     continue
-                num_idle += 1
+                self._remove_range(blocks, start, position)
+                raise not_own("blocks", block)
+            block_hash = block_hashes[position - first]
             if block._hash is not None or not isinstance(block_hash, bytes):
-                self._remove_first(new_blocks, position - 1 - (start - first))
+                self._remove_range(blocks, start, position)
                 raise cannot_index(block, block_hash)
             block._signed_group_id = signed_id
             block._hash = block_hash
-            entry = entries.setdefault(block_hash, block)
-            if entry is not block:
+            if entries.setdefault(block_hash, block) is not block:
                 self.insert(block_hash, block)
+            if block.ref_cnt == 0:
+                num_idle += 1
         return num_idle
 
-    def _remove_first(self, blocks: list[object], count: int) -> None:
-        """Takes the first blocks of a failed `insert_range` out again."""
-        for block in cast("list[KVCacheBlock]", blocks)[:count]:
+    def _remove_range(self, blocks: list[object], start: int, stop: int) -> None:
+        """Takes `blocks[start:stop]` of a failed `insert_range` out again."""
+        for block in cast("list[KVCacheBlock]", blocks)[start:stop]:
             if block._hash is not None:
                 self.pop(block._hash, block.block_id)
                 block._hash = None
@@ -196,13 +195,16 @@ class BlockHashToBlockMap:
         """Every group's index by signed group id: the inner dict, for reading only."""
         return self._groups
 
-    def evict_n(self, blocks: list[KVCacheBlock]) -> list[bytes]:
+    def evict_n(self, blocks: list[KVCacheBlock], dropped: list[bytes] | None) -> int:
         """Drops the hashes of those blocks that are indexed, from the index and from the blocks. O(len(blocks)).
 
+        Args:
+            dropped: Takes the hashes, in order, when they are wanted.
+
         Returns:
-            The hashes that were dropped, in order.
+            Their number.
         """
-        dropped: list[bytes] = []
+        num_dropped = 0
         signed_id = 0
         index = self.find_group(0)
         for block in blocks:
@@ -212,14 +214,15 @@ class BlockHashToBlockMap:
             if block._signed_group_id != signed_id:
                 signed_id = block._signed_group_id
                 index = self.find_group(signed_id)
-            entry = index.entries.get(block_hash)
-            if entry is block:
+            if index.entries.get(block_hash) is block:
                 del index.entries[block_hash]
             elif index.pop(block_hash, block.block_id) is None:
                 continue
             block._hash = None
-            dropped.append(block_hash)
-        return dropped
+            num_dropped += 1
+            if dropped is not None:
+                dropped.append(block_hash)
+        return num_dropped
 
     def get_one_block(self, key: BytesArg) -> KVCacheBlock | None:
         """Any block with that key (the first inserted, when there are several), or None. O(1).

@@ -54,7 +54,7 @@ class FreeKVCacheBlockQueue:
         self.fake_free_list_tail: KVCacheBlock = KVCacheBlock(-1)
         self.fake_free_list_head.next_free_block = self.fake_free_list_tail
         self.fake_free_list_tail.prev_free_block = self.fake_free_list_head
-        self._owner: i32 = _owners.next()
+        self._number: i32 = _owners.next()
         self.append_n(blocks)
 
     def popleft(self) -> KVCacheBlock:
@@ -106,7 +106,7 @@ class FreeKVCacheBlockQueue:
             raise ArgumentError("block", block, "a KVCacheBlock is needed")
         before = block.prev_free_block
         after = block.next_free_block
-        if before is None or after is None or block._owner != self._owner:
+        if before is None or after is None or block._owner != self._number:
             raise cannot_leave(block)
         before.next_free_block = after
         after.prev_free_block = before
@@ -166,7 +166,7 @@ class FreeKVCacheBlockQueue:
             ArgumentError: If something is not a block.
             BlockStateError: If a block belongs to another queue.
         """
-        require_own("blocks", blocks, self._owner)
+        require_own("blocks", blocks, self._number)
         num_cached = 0
         num_left = 0
         for block in cast("list[KVCacheBlock]", blocks):
@@ -200,7 +200,7 @@ class FreeKVCacheBlockQueue:
             ArgumentError: If something is not a block.
             BlockStateError: If a block belongs to another queue, or is listed more often than it is held.
         """
-        require_own("ordered_blocks", blocks, self._owner)
+        require_own("ordered_blocks", blocks, self._number)
         tail = self.fake_free_list_tail
         youngest = tail.prev_free_block
         assert youngest is not None
@@ -252,19 +252,19 @@ class FreeKVCacheBlockQueue:
             if (
                 not isinstance(item, KVCacheBlock)
                 or item.prev_free_block is not None
-                or (item._owner != self._owner and item._owner != NOBODY)
+                or (item._owner != self._number and item._owner != NOBODY)
                 or item.block_id < 0
             ):
-                raise cannot_join(item, self._owner)
+                raise cannot_join(item, self._number)
         if len(items) > 1 and len(set(items)) < len(items):
-            raise cannot_join(_first_repeated(items), self._owner)
+            raise cannot_join(_first_repeated(items), self._number)
         return items
 
     def _insert_after(self, place: KVCacheBlock, blocks: list[object]) -> None:
         """Links in blocks that are known to be able to join."""
         end = place.next_free_block
         assert end is not None
-        owner = self._owner
+        owner = self._number
         last = place
         for block in cast("list[KVCacheBlock]", blocks):
             last.next_free_block = block

@@ -292,7 +292,7 @@ class BlockPool:
                 request, all_blocks, hashes, first, start, stop, size, self.int_block_hashes
             )
         self._num_cached_idle += self.cached_block_hash_to_block.group(group_id).insert_range(
-            all_blocks, start, stop, hashes, first, group_id, self.free_block_queue._owner
+            all_blocks, start, stop, hashes, first, group_id, self.free_block_queue._number
         )
         self.kv_event_queue.extend(events)
         self._after_change()
@@ -392,15 +392,16 @@ class BlockPool:
 
     def _evict(self, blocks: list[KVCacheBlock]) -> int:
         """Drops the hashes of those blocks that are indexed; returns their number."""
-        dropped = self.cached_block_hash_to_block.evict_n(blocks)
-        if not dropped:
-            return 0
-        self.num_evictions += len(dropped)
-        if self.enable_kv_cache_events:
+        if not self.enable_kv_cache_events:
+            num_dropped = self.cached_block_hash_to_block.evict_n(blocks, None)
+        else:
+            dropped: list[bytes] = []
+            num_dropped = self.cached_block_hash_to_block.evict_n(blocks, dropped)
             for block_hash in dropped:
                 event = BlockRemoved([external(block_hash, self.int_block_hashes)], MEDIUM_GPU)
                 self.kv_event_queue.append(event)
-        return len(dropped)
+        self.num_evictions += num_dropped
+        return num_dropped
 
     def _index_of(self, group_id: object) -> GroupIndex:
         return self.cached_block_hash_to_block.find_group(signed_group_id(as_group_id(group_id)))

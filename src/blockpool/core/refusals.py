@@ -19,13 +19,18 @@ def require_own(field: str, items: list[object], owner: i32) -> None:
     """
     try:
         for block in cast("list[KVCacheBlock]", items):
-            if block._owner != owner and block._owner != -owner:
+            if block._owner != owner and not is_own_null(block, owner):
                 raise not_own(field, block)
     except (AttributeError, TypeError):
         for item in items:
             if not isinstance(item, KVCacheBlock):
                 raise not_own(field, item) from None
         raise
+
+
+def is_own_null(item: object, owner: i32) -> bool:
+    """Whether it is the null block of that owner."""
+    return isinstance(item, KVCacheBlock) and item._owner == -owner
 
 
 def not_own(field: str, item: object) -> BlockPoolError:
