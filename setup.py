@@ -12,8 +12,9 @@ from typing import Any
 from setuptools import setup
 
 # The compiled modules: the pool's hot path, all in one group so that they call each other
-# directly. Not here, on purpose: `errors` (a compiled exception cannot be subclassed) and
-# `core.types` (aliases that mean `object` to the compiler and the precise type to readers).
+# directly. Not here, on purpose: `errors` (a compiled exception cannot be subclassed), `core.types`
+# (aliases that mean `object` to the compiler and the precise type to readers), and the classes that
+# subclass an abstract collection.
 COMPILED_MODULES = (
     "arguments",
     "block",

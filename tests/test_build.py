@@ -19,8 +19,8 @@ import blockpool
 CHECKOUT = Path(__file__).resolve().parent.parent
 INSTALLED = Path(blockpool.__file__).resolve().parent
 CORE_SOURCE = CHECKOUT / "src" / "blockpool" / "core"
-# Interpreted on purpose: aliases and protocols, a subclass of MutableMapping, the docstring.
-NOT_COMPILED = {"__init__", "types", "block_map_view"}
+# Interpreted on purpose: aliases and protocols, subclasses of abstract collections, the docstring.
+NOT_COMPILED = {"__init__", "types", "block_hash_list", "block_map_view"}
 
 in_checkout = pytest.mark.skipif(
     not (CHECKOUT / "setup.py").is_file(), reason="no setup.py here: the tests run without the checkout"
