@@ -28,6 +28,7 @@ COMPILED_MODULES = (
     "hasher",
     "invariants",
     "metrics",
+    "occupancy",
     "pool",
     "refusals",
     "stored_events",

@@ -22,7 +22,8 @@ from blockpool.core.extra_keys import KEY_SCHEMAS, MultiModalInput, block_extra_
 from blockpool.core.free_queue import FreeKVCacheBlockQueue
 from blockpool.core.hasher import HASH_ALGORITHMS, BlockHasher
 from blockpool.core.metrics import BlockMetricsState, KVCacheEvictionEvent, KVCacheMetricsCollector
-from blockpool.core.pool import BlockPool, Occupancy
+from blockpool.core.occupancy import Occupancy
+from blockpool.core.pool import BlockPool
 from blockpool.core.types import BlockHash, BlockHashWithGroupId, LoRARequest, MetricsCollector, Request
 from blockpool.errors import (
     ArgumentError,

@@ -12,7 +12,7 @@ from blockpool.core.types import BlockHashWithGroupId, BytesArg, IntArg
 from blockpool.errors import HashAlreadySetError
 
 NOBODY: Final = 1
-"""The owner of a block that has not been in a queue yet. Owners are positive; a null block carries its owner negated."""
+"""The owner of a block that has not been in a queue yet. Owners are positive; a null block has its owner negated."""
 
 
 @final

@@ -1,4 +1,4 @@
-"""`BlockHashListWithBlockSize`: the hashes of larger blocks as a lazy sequence. A subclass of `Sequence`, so not compiled."""
+"""`BlockHashListWithBlockSize`: the hashes of larger blocks as a lazy sequence. Not compiled: a subclass of `Sequence`."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def _generic_pickle_chain(
     digest: Digest, parent: bytes, packed: bytes, size: int, start: int, stop: int, keys: Keys
 ) -> list[bytes]:
     tokens = iter(_unpack(packed, size, start, stop))
-    blocks = zip(*[tokens] * size)
+    blocks = zip(*[tokens] * size, strict=True)
     hashes: list[bytes] = []
     if keys is not None:
         for block in blocks:

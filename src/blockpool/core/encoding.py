@@ -1,7 +1,7 @@
 """What the serialised forms of a block share: pickle by the pickle module, CBOR of our own, tails.
 
-A block is (parent hash, its token ids, extra keys or None). `sha256` and `xxhash` are taken of its pickle, protocol 5; the
-`*_cbor` ones of its canonical CBOR (RFC 8949, 4.2); the raw ones of parent, tokens as unsigned 32-bit little-endian
+A block is (parent hash, its token ids, extra keys or None). `sha256` and `xxhash` are taken of its pickle, protocol 5;
+the `*_cbor` ones of its canonical CBOR (RFC 8949, 4.2); the raw ones of parent, tokens as unsigned 32-bit little-endian
 integers, and a tail. Every form ends in a tail that depends on the extra keys alone.
 """
 
@@ -23,7 +23,7 @@ MAX_CBOR_TOKENS: Final = 0x40000
 
 
 def pickle_block(parent_hash: bytes, tokens: tuple[int, ...], extra_keys: tuple[object, ...] | None) -> bytes:
-    """The pickle of a block. The parent is copied, lest a key that is the very same object be written as a reference."""
+    """The pickle of a block. The parent is copied, lest a key that is the same object be written as a reference."""
     if extra_keys is not None:
         parent_hash = bytes(bytearray(parent_hash))
     return pickle.dumps((parent_hash, tokens, extra_keys), 5)
@@ -88,10 +88,10 @@ def cbor_head(major: int, number: int) -> bytes:
 
 
 def raw_tail(extra_keys: tuple[object, ...] | None, count: int) -> bytes:
-    """What a raw block of `count` tokens ends in: nothing, or its keys as canonical CBOR, padding, count and pad length.
+    """What a raw block of `count` tokens ends in: nothing, or its keys as canonical CBOR, padding, count, pad length.
 
-    The padding makes its length 1 more than a multiple of 4, which tokens alone never have. So parent + tokens + tail comes
-    apart in one way only.
+    The padding makes its length 1 more than a multiple of 4, which tokens alone never have. So parent + tokens + tail
+    comes apart in one way only.
     """
     if extra_keys is None:
         return b""

@@ -65,7 +65,9 @@ class BlockStored:
         )
 
     def __hash__(self) -> int:
-        return hash((tuple(self.block_hashes), self.parent_block_hash, tuple(self.token_ids), self.block_size))
+        return hash(
+            (tuple(self.block_hashes), self.parent_block_hash, tuple(self.token_ids), self.block_size)
+        )
 
     def __repr__(self) -> str:
         return (

@@ -41,10 +41,10 @@ def block_extra_keys(
 ) -> list[tuple[object, ...] | None]:
     """Extra keys for a run of blocks, for `BlockHasher.hash_tokens`.
 
-    Tagged, each key says what it is: `("lora", name)`, `("mm", identifier, offset)` with the offset relative to the start
-    of the block (negative if the input began before it), `("cache_salt", salt)` on block 0 only, `("prompt_embeds",
-    SHA-256 of the block's bytes)`. Untagged, as vLLM 0.16 has them, they are the bare names, identifiers, salt and bytes
-    in that order: a LoRA and a salt of one name are then not told apart.
+    Tagged, each key says what it is: `("lora", name)`, `("mm", identifier, offset)` with the offset relative to the
+    start of the block (negative if the input began before it), `("cache_salt", salt)` on block 0 only,
+    `("prompt_embeds", SHA-256 of the block's bytes)`. Untagged, as vLLM 0.16 has them, they are the bare names,
+    identifiers, salt and bytes in that order: a LoRA and a salt of one name are then not told apart.
 
     Args:
         num_blocks: Blocks, 0 or more.
@@ -127,15 +127,17 @@ def _embeds_key(prompt_embeds: Any, start: int, end: int, tagged: bool) -> objec
             raise ConfigError("prompt_embeds", len(prompt_embeds), f"the blocks reach to token {end}")
         data = bytes(prompt_embeds[start:end].tobytes())
     except (AttributeError, TypeError):
-        raise ArgumentError("prompt_embeds", prompt_embeds, "an array with a row per token is needed") from None
+        raise ArgumentError(
+            "prompt_embeds", prompt_embeds, "an array with a row per token is needed"
+        ) from None
     return ("prompt_embeds", hashlib.sha256(data).digest()) if tagged else data
 
 
 def canonical_keys(extra_keys: object) -> tuple[object, ...] | None:
     """Extra keys in the one form that is hashed: plain types, equal parts being one object; () becomes None.
 
-    A pickle writes an object that it has met before as a reference. So that equal keys hash equally, whatever the identity
-    of their parts, equal strings, bytes and tuples are made one object each, as they are in CPython for short strings.
+    A pickle writes an object that it has met before as a reference. So that equal keys hash equally, whatever the
+    identity of their parts, equal strings, bytes and tuples are made one object each, as short strings are anyway.
 
     Raises:
         ArgumentError: For keys that are not None, bool, int, str, bytes or tuples of them.
@@ -181,7 +183,9 @@ def _plain_int(key: object) -> int:
     try:
         number = int(index(key))  # type: ignore[arg-type]
     except TypeError:
-        raise ArgumentError("extra_keys", key, "None, bool, int, str, bytes or a tuple of them is needed") from None
+        raise ArgumentError(
+            "extra_keys", key, "None, bool, int, str, bytes or a tuple of them is needed"
+        ) from None
     if not -(1 << 63) <= number < 1 << 64:
         raise ConfigError("extra_keys", number, "must fit in 64 bits")
     return number

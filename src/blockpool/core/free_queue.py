@@ -13,6 +13,7 @@ from blockpool.core.refusals import cannot_free, cannot_join, cannot_leave, requ
 from blockpool.core.types import BlockArg, IntArg
 from blockpool.errors import ArgumentError, OutOfBlocksError
 
+
 @final
 class _Owners:
     """Numbers the queues of a process, so that a block tells whose it is."""
@@ -187,7 +188,7 @@ class FreeKVCacheBlockQueue:
         return num_cached
 
     def release(self, blocks: list[object], uncached_first: bool) -> int:
-        """Lowers the count of each block that is not null; one that nobody holds any more joins the queue. All or nothing.
+        """Lowers the count of each block that is not null; one that nobody holds joins the queue. All or nothing.
 
         Args:
             blocks: In the order in which they join the young end.

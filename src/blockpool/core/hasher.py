@@ -184,7 +184,9 @@ def _runs_of_keys(extra_keys: object, count: int) -> list[tuple[int, int, Keys]]
         return [(0, count, None)] if count else []
     entries = as_list("extra_keys", extra_keys)
     if len(entries) != count:
-        raise ConfigError("extra_keys", len(entries), f"one entry per full block is needed, there are {count}")
+        raise ConfigError(
+            "extra_keys", len(entries), f"one entry per full block is needed, there are {count}"
+        )
     runs: list[tuple[int, int, Keys]] = []
     start = 0
     for stop in range(1, count + 1):

@@ -31,7 +31,9 @@ def _check_queue(pool: BlockPool) -> None:
     forward = _walk(pool, queue.fake_free_list_head, True)
     backward = _walk(pool, queue.fake_free_list_tail, False)
     if len(forward) != queue.num_free_blocks:
-        raise _broken(pool, "I1", f"the queue counts {queue.num_free_blocks} blocks, a walk finds {len(forward)}")
+        raise _broken(
+            pool, "I1", f"the queue counts {queue.num_free_blocks} blocks, a walk finds {len(forward)}"
+        )
     backward.reverse()
     if forward != backward:
         raise _broken(pool, "I1", "the queue is not the same backward as forward")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, cast, final
+from typing import Final, cast, final
 
 from blockpool.core import invariants
 from blockpool.core.arguments import (
@@ -21,6 +21,7 @@ from blockpool.core.block_hash import as_group_id, scale_factor, signed_group_id
 from blockpool.core.block_map import BlockHashToBlockMap, GroupIndex
 from blockpool.core.events import MEDIUM_GPU, AllBlocksCleared, BlockRemoved, KVCacheEvent
 from blockpool.core.free_queue import FreeKVCacheBlockQueue
+from blockpool.core.occupancy import Occupancy
 from blockpool.core.stored_events import external, new_block_hashes, stored_events
 from blockpool.core.types import BoolArg, BytesArg, IntArg, MetricsCollector, Request
 from blockpool.errors import (
@@ -33,20 +34,6 @@ logger = logging.getLogger("blockpool")
 
 MAX_BLOCKS: Final = 0x7FFFFFFF
 _HOOKS = ("on_block_allocated", "on_block_accessed", "on_block_evicted", "reset")
-
-
-class Occupancy(NamedTuple):
-    """Where the blocks of a pool are; the sum is `num_gpu_blocks` - 1.
-
-    Attributes:
-        in_use: Held by at least one request.
-        cached_idle: In the free queue, with content that a look-up can find.
-        blank: In the free queue, with nothing to find.
-    """
-
-    in_use: int
-    cached_idle: int
-    blank: int
 
 
 @final
@@ -113,8 +100,6 @@ class BlockPool:
         self.num_evictions: int = 0
         self._num_cached_idle: int = 0
 
-    # ------------------------------------------------------------------------------------------------ look-up
-
     def get_cached_block(
         self, block_hash: BytesArg, kv_cache_group_ids: Sequence[int]
     ) -> list[KVCacheBlock] | None:
@@ -141,7 +126,10 @@ class BlockPool:
         return found
 
     def find_longest_prefix(
-        self, block_hashes: Sequence[bytes], kv_cache_group_ids: Sequence[int], max_blocks: IntArg | None = None
+        self,
+        block_hashes: Sequence[bytes],
+        kv_cache_group_ids: Sequence[int],
+        max_blocks: IntArg | None = None,
     ) -> tuple[list[KVCacheBlock], ...]:
         """The whole look-up of a prompt in one call: stops at the first block that any group misses. Changes nothing.
 
@@ -171,8 +159,6 @@ class BlockPool:
         for blocks in found:
             del blocks[shortest:]
         return tuple(found)
-
-    # ------------------------------------------------------------------------------------------------- life of a block
 
     def get_new_blocks(self, num_blocks: IntArg) -> list[KVCacheBlock]:
         """Hands out the blocks that were freed longest ago; never looks the cache up. O(num_blocks); all or nothing.
@@ -240,8 +226,6 @@ class BlockPool:
         blocks = as_list("ordered_blocks", ordered_blocks)
         self._num_cached_idle += self.free_block_queue.release(blocks, self.reuse_uncached_first)
         self._after_change()
-
-    # ------------------------------------------------------------------------------------------------- prefix index
 
     def cache_full_blocks(
         self,
@@ -313,7 +297,9 @@ class BlockPool:
         for value in as_list("block_ids", block_ids):
             block_id = as_int("block_ids", value)
             if not 0 <= block_id < self.num_gpu_blocks:
-                raise BlockStateError(block_id, f"an id in 0 … {self.num_gpu_blocks - 1}", "there is no such block")
+                raise BlockStateError(
+                    block_id, f"an id in 0 … {self.num_gpu_blocks - 1}", "there is no such block"
+                )
             doomed.append(self.blocks[block_id])
         for block in doomed:
             self._maybe_evict_cached_block(block)
@@ -344,8 +330,6 @@ class BlockPool:
         logger.info("the prefix cache was reset")
         self._after_change()
         return True
-
-    # ------------------------------------------------------------------------------------------------- state
 
     def get_num_free_blocks(self) -> int:
         """Length of the free queue: cached idle blocks count as free. O(1)."""
@@ -378,8 +362,6 @@ class BlockPool:
             InvariantError: Names the broken rule and shows what was found.
         """
         invariants.check_pool(self)
-
-    # ------------------------------------------------------------------------------------------------- inside
 
     def _maybe_evict_cached_block(self, block: KVCacheBlock) -> bool:
         """Drops a block's hash from the index and the block; tells whether it had one there."""

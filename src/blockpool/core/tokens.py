@@ -59,9 +59,16 @@ def _values(token_ids: object) -> list[object]:
 def _buffer_values(token_ids: object, view: memoryview) -> list[object]:
     order = view.format[:-1]
     code = view.format[-1:]
-    if view.ndim != 1 or code not in _BUFFER_CODES or view.itemsize not in (4, 8) or order not in _BYTE_ORDERS:
+    if (
+        view.ndim != 1
+        or code not in _BUFFER_CODES
+        or view.itemsize not in (4, 8)
+        or order not in _BYTE_ORDERS
+    ):
         found = f"it holds {view.ndim} dimensions of format {view.format!r}"
-        raise ArgumentError("token_ids", token_ids, f"one dimension of 32- or 64-bit integers is needed, {found}")
+        raise ArgumentError(
+            "token_ids", token_ids, f"one dimension of 32- or 64-bit integers is needed, {found}"
+        )
     if order in ("", "@"):
         return list(view.tolist())
     return list(struct.unpack(f"{order}{len(view)}{code}", view.tobytes()))

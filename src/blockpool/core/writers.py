@@ -31,7 +31,7 @@ class PickleWriter:
         self._count: i64 = count
 
     def block(self, parent_hash: bytes, packed: bytes, position: i64, tail: bytes) -> bytes:
-        """Block number `position` of the packed tokens. Parents are below 256 bytes; `tail` is `pickle_tail` of the keys."""
+        """Block number `position`. Parents are below 256 bytes; `tail` is `pickle_tail` of the keys."""
         buffer = self._buffer
         buffer.truncate(self._start)
         buffer.append(0x43)  # SHORT_BINBYTES
@@ -77,7 +77,7 @@ class CborWriter:
         self._tokens_head: bytes = cbor_head(0x80, count)
 
     def block(self, parent_hash: bytes, packed: bytes, position: i64, tail: bytes) -> bytes:
-        """Block number `position` of the packed tokens. Parents are below 256 bytes; `tail` is `cbor_value` of the keys."""
+        """Block number `position`. Parents are below 256 bytes; `tail` is `cbor_value` of the keys."""
         buffer = self._buffer
         buffer.truncate(0)
         buffer.append(0x83)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from blockpool.core.pool import Occupancy
+from blockpool.core.occupancy import Occupancy
 
 MAX_POINTS = 256
 
