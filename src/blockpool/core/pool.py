@@ -151,13 +151,13 @@ class BlockPool:
             if limit < len(hashes):
                 hashes = hashes[:limit]
         found: list[list[KVCacheBlock]] = []
-        shortest = 0
         for group_id in as_list("kv_cache_group_ids", kv_cache_group_ids):
             blocks = self._index_of(group_id).longest_prefix(hashes)
-            shortest = min(shortest, len(blocks)) if found else len(blocks)
+            if len(blocks) < len(hashes):
+                hashes = hashes[: len(blocks)]
             found.append(blocks)
         for blocks in found:
-            del blocks[shortest:]
+            del blocks[len(hashes) :]
         return tuple(found)
 
     def get_new_blocks(self, num_blocks: IntArg) -> list[KVCacheBlock]:
