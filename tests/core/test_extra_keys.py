@@ -136,17 +136,21 @@ def test_untagged_keys_do_collide_and_tagged_ones_do_not() -> None:
     assert hasher.hash_block(None, [1, 2], lora) != hasher.hash_block(None, [1, 2], salt)
 
 
-NUMPY = pytest.importorskip("numpy", reason="numpy is not installed: no array to take embeddings from")
+@pytest.fixture
+def numpy() -> Any:
+    return pytest.importorskip(
+        "numpy", reason="numpy is not installed: neither arrays nor integers of it to try"
+    )
 
 
-def test_embeddings_in_numpy() -> None:
-    array = NUMPY.arange(16, dtype=NUMPY.float32).reshape(8, 2)
+def test_embeddings_in_numpy(numpy: Any) -> None:
+    array = numpy.arange(16, dtype=numpy.float32).reshape(8, 2)
     keys = block_extra_keys(2, 4, prompt_embeds=array, schema="untagged")
     assert keys == [(array[:4].tobytes(),), (array[4:].tobytes(),)]
 
 
-def test_numpy_integers_are_integers() -> None:
-    one, two = NUMPY.int64(1), NUMPY.int64(2)
+def test_numpy_integers_are_integers(numpy: Any) -> None:
+    one, two = numpy.int64(1), numpy.int64(2)
     keys = block_extra_keys(one, 4 * one, mm_inputs=[("x", one, two)], first_block=0 * one)
     assert keys == [(("mm", "x", 1),)]
     assert type(keys[0][0][2]) is int  # type: ignore[index]
