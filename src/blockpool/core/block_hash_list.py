@@ -1,4 +1,4 @@
-"""`BlockHashListWithBlockSize`: the hashes of larger blocks as a lazy sequence. Not compiled: a subclass of `Sequence`."""
+"""`BlockHashListWithBlockSize`: hashes of larger blocks as a lazy sequence. Not compiled: a subclass of `Sequence`."""
 
 from __future__ import annotations
 
