@@ -9,9 +9,8 @@ otherwise the small pool, and only that, would be measured out of the first-leve
 from __future__ import annotations
 
 import random
-import time
 
-from benchmarks.measure import Row, Size, alternate, collector_off, require_equal, smaller_row
+from benchmarks.measure import Row, Size, alternate, clock, collector_off, require_equal, smaller_row
 from benchmarks.peer import PeerRequest
 from blockpool import BlockPool, KVCacheBlock
 
@@ -40,10 +39,10 @@ class Cycle:
         get_new_blocks = pool.get_new_blocks
 
         self.sweep.count(1)
-        start = time.perf_counter()
+        start = clock()
         for _ in range(calls):
             taken.append(get_new_blocks(TAKEN_PER_CALL))
-        elapsed = time.perf_counter() - start
+        elapsed = clock() - start
         for blocks in taken:
             hashes = [self.source.randbytes(32) for _ in blocks]
             request = PeerRequest("r", [], hashes)

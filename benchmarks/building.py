@@ -13,13 +13,12 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks import peer as peer_module
-from benchmarks.measure import Row, Size, smaller_row
+from benchmarks.measure import Row, Size, clock, smaller_row
 from blockpool import BlockPool
 
 BLOCK_SIZE = 16
@@ -46,15 +45,15 @@ def build_here(side: str, num_blocks: int) -> dict[str, float]:
     make(10, True, BLOCK_SIZE)  # first-use costs are not the pool's
     gc.collect()
     before = resident_bytes()
-    start = time.perf_counter()
+    start = clock()
     pool = make(num_blocks, True, BLOCK_SIZE)
-    built = time.perf_counter()
+    built = clock()
     after = resident_bytes()
     pauses: list[float] = []
     for _ in range(COLLECTIONS):
-        begin = time.perf_counter()
+        begin = clock()
         gc.collect()
-        pauses.append(time.perf_counter() - begin)
+        pauses.append(clock() - begin)
     if pool.get_num_free_blocks() != num_blocks - 1:
         raise AssertionError("the pool is not whole")
     return {
