@@ -76,11 +76,16 @@ def _buffer_values(token_ids: object, view: memoryview) -> list[object]:
 
 def _write_all(writer: BytesWriter, values: list[object]) -> bool:
     """Writes the values if all of them are Python integers in range."""
-    for value in values:
-        if not isinstance(value, int) or not 0 <= value <= MAX_TOKEN_ID:
-            return False
-        token: i64 = value
-        write_i32_le(writer, i32(token))
+    try:
+        for value in values:
+            if not isinstance(value, int):
+                return False
+            token: i64 = value
+            if token < 0 or token > MAX_TOKEN_ID:
+                return False
+            write_i32_le(writer, i32(token))
+    except (OverflowError, ValueError):  # beyond 64 bits
+        return False
     return True
 
 
