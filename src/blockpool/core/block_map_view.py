@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from blockpool.core.block_hash import get_block_hash, get_group_id, join_key, signed_group_id
 
 if TYPE_CHECKING:
-    from blockpool.core.block_map import BlockHashToBlockMap, Entry
+    from blockpool.core.block_map import BlockHashToBlockMap
+    from blockpool.core.group_index import Entry
 
 
 class BlockMapView(MutableMapping[bytes, "Entry"]):
@@ -18,17 +19,22 @@ class BlockMapView(MutableMapping[bytes, "Entry"]):
         self._map = block_map
 
     def __getitem__(self, key: bytes) -> Entry:
-        return self._map.find_group(signed_group_id(get_group_id(key))).entries[get_block_hash(key)]
+        entry = self._map.find_group(signed_group_id(get_group_id(key))).entry(get_block_hash(key))
+        if entry is None:
+            raise KeyError(key)
+        return entry
 
     def __setitem__(self, key: bytes, entry: Entry) -> None:
-        self._map.group(signed_group_id(get_group_id(key))).entries[get_block_hash(key)] = entry
+        block_hash = get_block_hash(key)
+        self._map.dict_group(signed_group_id(get_group_id(key))).put(block_hash, entry)
 
     def __delitem__(self, key: bytes) -> None:
-        del self._map.find_group(signed_group_id(get_group_id(key))).entries[get_block_hash(key)]
+        if not self._map.find_group(signed_group_id(get_group_id(key))).discard(get_block_hash(key)):
+            raise KeyError(key)
 
     def __iter__(self) -> Iterator[bytes]:
         for signed_id, index in self._map.groups().items():
-            for block_hash in index.entries:
+            for block_hash in index.hashes():
                 yield join_key(block_hash, signed_id)
 
     def __len__(self) -> int:

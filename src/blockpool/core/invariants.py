@@ -96,6 +96,9 @@ def _check_index(pool: BlockPool) -> None:
     num_indexed = 0
     for index in groups.values():
         num_indexed += index.num_blocks()
+        damage = index.damage()
+        if damage is not None:
+            raise _broken(pool, "I3", f"the index itself: {damage}")
     if num_indexed != num_hashed:
         raise _broken(pool, "I3", f"{num_hashed} blocks have a hash, {num_indexed} are in the index")
 

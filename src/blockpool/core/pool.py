@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast, final
 
 from blockpool.core import invariants
@@ -18,9 +19,10 @@ from blockpool.core.arguments import (
 )
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.block_hash import as_group_id, scale_factor, signed_group_id
-from blockpool.core.block_map import BlockHashToBlockMap, GroupIndex
+from blockpool.core.block_map import BlockHashToBlockMap, map_for_pool
 from blockpool.core.events import MEDIUM_GPU, AllBlocksCleared, BlockRemoved, KVCacheEvent
 from blockpool.core.free_queue import FreeKVCacheBlockQueue
+from blockpool.core.group_index import GroupIndex
 from blockpool.core.occupancy import Occupancy
 from blockpool.core.stored_events import external, new_block_hashes, stored_events
 from blockpool.core.types import BoolArg, BytesArg, IntArg, MetricsCollector, Request
@@ -52,6 +54,8 @@ class BlockPool:
             found again should not push out what can.
         self_check: Whether every call that changes something ends with `check_invariants()`. For tests; O(n) a call.
         int_block_hashes: Whether events carry hashes as 64-bit unsigned integers, or as the digests themselves.
+        random_bytes: Returns so many random bytes; called once. They keep whoever chooses the hashes from slowing the
+            index down, and change nothing that can be seen.
 
     Attributes:
         blocks: All blocks, by id.
@@ -77,6 +81,7 @@ class BlockPool:
         reuse_uncached_first: BoolArg = False,
         self_check: BoolArg = False,
         int_block_hashes: BoolArg = True,
+        random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
         num_blocks = as_size("num_gpu_blocks", num_gpu_blocks)
         if num_blocks > MAX_BLOCKS:
@@ -93,7 +98,7 @@ class BlockPool:
         self.blocks: list[KVCacheBlock] = [KVCacheBlock(i) for i in range(num_blocks)]
         self.free_block_queue: FreeKVCacheBlockQueue = FreeKVCacheBlockQueue([])
         self.free_block_queue.append_fresh(self.blocks)
-        self.cached_block_hash_to_block: BlockHashToBlockMap = BlockHashToBlockMap()
+        self.cached_block_hash_to_block: BlockHashToBlockMap = map_for_pool(self.blocks, random_bytes)
         self.null_block: KVCacheBlock = self.free_block_queue.popleft()
         self.null_block.is_null = True
         self.kv_event_queue: list[KVCacheEvent] = []
@@ -319,7 +324,7 @@ class BlockPool:
         if num_used != 0:
             logger.warning("the prefix cache cannot be reset: %d blocks are in use", num_used)
             return False
-        self.cached_block_hash_to_block = BlockHashToBlockMap()
+        self.cached_block_hash_to_block = self.cached_block_hash_to_block.emptied()
         for block in self.blocks:
             block._hash = None
         self._num_cached_idle = 0

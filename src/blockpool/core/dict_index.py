@@ -1,0 +1,180 @@
+"""`DictIndex`: the index of one group as a dict. The reference, and what an interpreted build uses."""
+
+from __future__ import annotations
+
+from typing import cast, final
+
+from mypy_extensions import i32
+
+from blockpool.core.block import KVCacheBlock
+from blockpool.core.group_index import Entry, GroupIndex
+from blockpool.core.refusals import cannot_index, is_own_null, not_own
+from blockpool.errors import ArgumentError
+
+
+@final
+class DictIndex(GroupIndex):
+    """Any blocks, under any hashes, whatever hash they carry themselves.
+
+    Nearly every hash has one block, which is stored bare; only a second one makes the entry a dict by block id, in the
+    order of insertion. That keeps thousands of small dicts away from the garbage collector.
+    """
+
+    __slots__ = ("entries",)
+
+    def __init__(self) -> None:
+        self.entries: dict[bytes, Entry] = {}
+
+    def get(self, block_hash: bytes) -> KVCacheBlock | None:
+        """See `GroupIndex`."""
+        entry = self.entries.get(block_hash)
+        if entry is None or isinstance(entry, KVCacheBlock):
+            return entry
+        return next(iter(entry.values()))
+
+    def insert(self, block_hash: bytes, block: KVCacheBlock) -> None:
+        """See `GroupIndex`."""
+        entry = self.entries.setdefault(block_hash, block)
+        if entry is block:
+            return
+        if isinstance(entry, KVCacheBlock):
+            self.entries[block_hash] = {entry.block_id: entry, block.block_id: block}
+        else:
+            entry[block.block_id] = block
+
+    def takes(self, block_hash: bytes, block: KVCacheBlock) -> bool:
+        """Always."""
+        return True
+
+    def pop(self, block_hash: bytes, block_id: int) -> KVCacheBlock | None:
+        """See `GroupIndex`."""
+        entry = self.entries.get(block_hash)
+        if entry is None:
+            return None
+        if isinstance(entry, KVCacheBlock):
+            entry_id: int = entry.block_id
+            if entry_id != block_id:
+                return None
+            del self.entries[block_hash]
+            return entry
+        block = entry.pop(block_id, None)
+        if not entry:
+            del self.entries[block_hash]
+        return block
+
+    def find(self, block_hash: bytes, block_id: int) -> KVCacheBlock | None:
+        """See `GroupIndex`."""
+        entry = self.entries.get(block_hash)
+        if entry is None:
+            return None
+        if isinstance(entry, KVCacheBlock):
+            entry_id: int = entry.block_id
+            return entry if entry_id == block_id else None
+        return entry.get(block_id)
+
+    def longest_prefix(self, block_hashes: list[object]) -> list[KVCacheBlock]:
+        """See `GroupIndex`."""
+        entries = self.entries
+        found: list[KVCacheBlock] = []
+        try:
+            for block_hash in cast("list[bytes]", block_hashes):
+                entry = entries.get(block_hash)
+                if isinstance(entry, KVCacheBlock):
+                    found.append(entry)
+                elif entry is not None:
+                    found.append(next(iter(entry.values())))
+                elif isinstance(block_hash, bytes):
+                    break
+                else:
+                    raise TypeError
+        except TypeError:
+            raise ArgumentError("block_hashes", block_hashes[len(found)], "bytes are needed") from None
+        return found
+
+    def insert_range(
+        self,
+        blocks: list[object],
+        start: int,
+        stop: int,
+        block_hashes: list[object],
+        first: int,
+        signed_id: int,
+        owner: i32,
+    ) -> int:
+        """See `GroupIndex`."""
+        entries = self.entries
+        num_idle = 0
+        for position in range(start, stop):
+            block = blocks[position]
+            if not isinstance(block, KVCacheBlock) or block._owner != owner:
+                if is_own_null(block, owner):
+                    continue
+                self._remove_range(blocks, start, position)
+                raise not_own("blocks", block)
+            block_hash = block_hashes[position - first]
+            if block._hash is not None or not isinstance(block_hash, bytes):
+                self._remove_range(blocks, start, position)
+                raise cannot_index(block, block_hash)
+            block._signed_group_id = signed_id
+            block._hash = block_hash
+            if entries.setdefault(block_hash, block) is not block:
+                self.insert(block_hash, block)
+            if block.ref_cnt == 0:
+                num_idle += 1
+        return num_idle
+
+    def evict(
+        self, blocks: list[KVCacheBlock], start: int, signed_id: int, dropped: list[bytes] | None
+    ) -> tuple[int, int]:
+        """See `GroupIndex`."""
+        entries = self.entries
+        num_dropped = 0
+        for position in range(start, len(blocks)):
+            block = blocks[position]
+            block_hash = block._hash
+            if block_hash is None:
+                continue
+            if block._signed_group_id != signed_id:
+                return position, num_dropped
+            if entries.get(block_hash) is block:
+                del entries[block_hash]
+            elif self.pop(block_hash, block.block_id) is None:
+                continue
+            block._hash = None
+            num_dropped += 1
+            if dropped is not None:
+                dropped.append(block_hash)
+        return len(blocks), num_dropped
+
+    def num_blocks(self) -> int:
+        """See `GroupIndex`. O(number of hashes)."""
+        total = 0
+        for entry in self.entries.values():
+            total += 1 if isinstance(entry, KVCacheBlock) else len(entry)
+        return total
+
+    def hashes(self) -> list[bytes]:
+        """See `GroupIndex`; in the order of insertion."""
+        return list(self.entries)
+
+    def entry(self, block_hash: bytes) -> Entry | None:
+        """See `GroupIndex`. The inner dict itself."""
+        return self.entries.get(block_hash)
+
+    def put(self, block_hash: bytes, entry: Entry) -> None:
+        """Puts an entry in the place of whatever stands under the hash."""
+        self.entries[block_hash] = entry
+
+    def discard(self, block_hash: bytes) -> bool:
+        """See `GroupIndex`."""
+        return self.entries.pop(block_hash, None) is not None
+
+    def damage(self) -> str | None:
+        """See `GroupIndex`."""
+        for block_hash, entry in self.entries.items():
+            if not isinstance(entry, KVCacheBlock) and not entry:
+                return f"nothing is under {block_hash.hex()}"
+        return None
+
+    def __len__(self) -> int:
+        return len(self.entries)
