@@ -1,11 +1,14 @@
-"""BlockHashToBlockMap: one bare block per key, several only when there are several."""
+"""BlockHashToBlockMap: one bare block per key, several only when there are several. On both kinds of index."""
 
 from collections.abc import Callable
 
 import pytest
 
 from blockpool import ArgumentError, BlockHashToBlockMap, KVCacheBlock
+from blockpool.core.dict_index import DictIndex
+from blockpool.core.packed_index import PackedIndex
 
+from .index_support import MAPS
 from .support import key
 
 KEY_A = key(b"a" * 32, 0)
@@ -13,16 +16,41 @@ KEY_B = key(b"b" * 32, 0)
 KEY_A1 = key(b"a" * 32, 1)
 
 
+class Scene:
+    """The kind of map that the test at hand is about, and the blocks that a packed one resolves its ids by."""
+
+    kind: str
+    blocks: list[KVCacheBlock]
+
+
+@pytest.fixture(params=MAPS, autouse=True)
+def kind(request: pytest.FixtureRequest) -> str:
+    Scene.kind = request.param
+    Scene.blocks = [KVCacheBlock(i) for i in range(400)]
+    return Scene.kind
+
+
+def new_map() -> BlockHashToBlockMap:
+    return MAPS[Scene.kind](Scene.blocks)
+
+
+def block_of(block_id: int, full_key: bytes = KEY_A) -> KVCacheBlock:
+    """That block, carrying that key."""
+    block = Scene.blocks[block_id]
+    block.block_hash = full_key  # type: ignore[assignment]
+    return block
+
+
 def filled(*block_ids: int) -> tuple[BlockHashToBlockMap, list[KVCacheBlock]]:
-    index = BlockHashToBlockMap()
-    blocks = [KVCacheBlock(i) for i in block_ids]
+    index = new_map()
+    blocks = [block_of(i) for i in block_ids]
     for block in blocks:
         index.insert(KEY_A, block)
     return index, blocks
 
 
 def test_an_empty_map() -> None:
-    index = BlockHashToBlockMap()
+    index = new_map()
     assert len(index) == 0
     assert index.get_one_block(KEY_A) is None
     assert index.pop(KEY_A, 1) is None
@@ -37,7 +65,7 @@ def test_one_block() -> None:
 
 def test_groups_are_apart() -> None:
     index, (block,) = filled(1)
-    other = KVCacheBlock(2)
+    other = block_of(2, KEY_A1)
     assert index.get_one_block(KEY_A1) is None
     index.insert(KEY_A1, other)
     assert index.get_one_block(KEY_A1) is other
@@ -101,8 +129,8 @@ def test_a_block_inserted_twice_is_there_once() -> None:
 
 
 def test_keys_of_every_hash_length() -> None:
-    index = BlockHashToBlockMap()
-    blocks = {length: KVCacheBlock(length) for length in (16, 32, 64, 320)}
+    index = new_map()
+    blocks = {length: block_of(length, key(b"x" * length)) for length in (16, 32, 64, 320)}
     for length, block in blocks.items():
         index.insert(key(b"x" * length), block)
     assert len(index) == 4
@@ -113,7 +141,7 @@ def test_keys_of_every_hash_length() -> None:
 def test_the_cache_view_holds_a_bare_block_until_there_are_two() -> None:
     index, blocks = filled(4)
     assert index._cache[KEY_A] is blocks[0]
-    second = KVCacheBlock(6)
+    second = block_of(6)
     index.insert(KEY_A, second)
     assert index._cache[KEY_A] == {4: blocks[0], 6: second}
     assert len(index._cache) == 1
@@ -149,7 +177,7 @@ def test_the_cache_view_writes_through() -> None:
 def test_the_cache_view_is_live() -> None:
     index, _ = filled(4)
     view = index._cache
-    index.insert(KEY_B, KVCacheBlock(5))
+    index.insert(KEY_B, block_of(5, KEY_B))
     assert set(view) == {KEY_A, KEY_B}
     assert len(view) == 2
 
@@ -175,3 +203,36 @@ def test_wrong_types(call: Callable[[BlockHashToBlockMap], None]) -> None:
         call(index)
     assert len(index) == 1
     assert index.get_one_block(KEY_A) is block
+
+
+def test_the_groups_are_of_the_kind_that_was_asked_for(kind: str) -> None:
+    index, _ = filled(1)
+    wanted = {"dict": DictIndex, "packed": PackedIndex}[kind]
+    assert isinstance(index.group(0), wanted)
+    assert isinstance(index.emptied().group(0), wanted)
+    assert len(index.emptied()) == 0
+
+
+def a_stranger() -> KVCacheBlock:
+    stranger = KVCacheBlock(1)
+    stranger.block_hash = KEY_B  # type: ignore[assignment]
+    return stranger
+
+
+@pytest.mark.parametrize(
+    "make", [a_stranger, lambda: KVCacheBlock(1000), lambda: Scene.blocks[9], lambda: block_of(9, KEY_A1)]
+)
+def test_any_block_can_stand_under_any_key(make: Callable[[], KVCacheBlock]) -> None:
+    """What a packed index cannot hold turns that group, and no other, into a dict; nothing is lost."""
+    index, blocks = filled(7, 3, 5)
+    index.insert(KEY_A1, block_of(2, KEY_A1))
+    single = block_of(4, key(b"c" * 32))
+    index.insert(key(b"c" * 32), single)
+    guest = make()
+    index.insert(KEY_B, guest)
+    assert index.get_one_block(KEY_B) is guest
+    assert index.get_one_block(key(b"c" * 32)) is single
+    assert [index.pop(KEY_A, block.block_id) for block in blocks] == blocks
+    assert len(index) == 3
+    assert isinstance(index.group(0), DictIndex)
+    assert isinstance(index.group(1), type(new_map().group(1)))

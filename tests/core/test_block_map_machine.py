@@ -1,10 +1,11 @@
-"""BlockHashToBlockMap against a dict of lists, step by step."""
+"""BlockHashToBlockMap against a dict of lists, step by step, for both kinds of index."""
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from blockpool import BlockHashToBlockMap, KVCacheBlock
 
+from .index_support import MAPS
 from .support import key
 
 NUM_BLOCKS = 6
@@ -22,7 +23,24 @@ class MapMachine(RuleBasedStateMachine):
         self.index = BlockHashToBlockMap()
         self.model: dict[bytes, list[KVCacheBlock]] = {}
 
+    @initialize(kind=st.sampled_from(sorted(MAPS)), hashed=st.booleans())
+    def start(self, kind: str, hashed: bool) -> None:
+        """With `hashed`, each block carries one of the keys, so that a packed index can hold it there."""
+        self.index = MAPS[kind](self.blocks)
+        if hashed:
+            for block in self.blocks:
+                block.block_hash = KEYS[block.block_id % 2]  # type: ignore[assignment]
+
+    @rule(block_id=each_id)
+    def insert_under_its_own(self, block_id: int) -> None:
+        own_key = self.blocks[block_id].block_hash
+        if own_key is not None:
+            self.insert(own_key, block_id)
+
     @rule(full_key=each_key, block_id=each_id)
+    def insert_anywhere(self, full_key: bytes, block_id: int) -> None:
+        self.insert(full_key, block_id)
+
     def insert(self, full_key: bytes, block_id: int) -> None:
         block = self.blocks[block_id]
         self.index.insert(full_key, block)

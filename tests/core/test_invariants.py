@@ -5,13 +5,15 @@ from collections.abc import Callable
 import pytest
 
 from blockpool import BlockPool, BlockPoolError, InvariantError, KVCacheBlock
+from blockpool.core.packed_index import PackedIndex
 
+from .index_support import MAPS, pool_with
 from .support import cache_chain, chain, key, snapshot
 
 
-def scene() -> BlockPool:
+def scene(index: str = "dict") -> BlockPool:
     """Held 1 and 2 (indexed); idle 3 (indexed); free 4 and 5."""
-    pool = BlockPool(6, True, 4)
+    pool = pool_with(index, 6, True, 4)
     cache_chain(pool, "ab")
     idle, _ = cache_chain(pool, "z")
     pool.free_blocks(idle)
@@ -169,8 +171,9 @@ DAMAGE: list[tuple[Callable[[BlockPool], None], set[str]]] = [
 
 
 @pytest.mark.parametrize(("damage", "rules"), DAMAGE, ids=[damage.__name__ for damage, _ in DAMAGE])
-def test_damage_is_found(damage: Callable[[BlockPool], None], rules: set[str]) -> None:
-    pool = scene()
+@pytest.mark.parametrize("index", MAPS)
+def test_damage_is_found(damage: Callable[[BlockPool], None], rules: set[str], index: str) -> None:
+    pool = scene(index)
     damage(pool)
     with pytest.raises(InvariantError) as caught:
         pool.check_invariants()
@@ -180,6 +183,17 @@ def test_damage_is_found(damage: Callable[[BlockPool], None], rules: set[str]) -
     assert error.invariant in str(error)
     assert isinstance(error, AssertionError)
     assert isinstance(error, BlockPoolError)
+
+
+def test_damage_of_the_table_is_found() -> None:
+    pool = scene("packed")
+    index = pool.cached_block_hash_to_block.group(0)
+    assert isinstance(index, PackedIndex)
+    index._num_slots_used += 1
+    index._num_later -= 1
+    with pytest.raises(InvariantError, match="slots are used") as caught:
+        pool.check_invariants()
+    assert caught.value.invariant == "I3"
 
 
 def test_the_dump_shows_the_blocks() -> None:

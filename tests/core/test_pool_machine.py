@@ -14,8 +14,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from blockpool import BlockHashListWithBlockSize, BlockPool, OutOfBlocksError
+from blockpool import BlockHashListWithBlockSize, OutOfBlocksError
 
+from .index_support import MAPS, pool_with
 from .pool_bad_calls import BAD_CALLS, stranger
 from .pool_model import PoolModel
 from .support import FakeRequest, IndexConsumer, RecordingCollector, chain, event_fields, ids, snapshot
@@ -68,10 +69,15 @@ class PoolMachine(RuleBasedStateMachine):
         hash_block_size=st.integers(1, 3),
         events=st.booleans(),
         options=st.fixed_dictionaries({name: st.booleans() for name in OPTIONS}),
+        index=st.sampled_from(sorted(MAPS)),
     )
-    def start(self, num_blocks: int, caching: bool, hash_block_size: int, events: bool, options: Any) -> None:
+    def start(
+        self, num_blocks: int, caching: bool, hash_block_size: int, events: bool, options: Any, index: str
+    ) -> None:
         self.collector = RecordingCollector()
-        self.pool = BlockPool(num_blocks, caching, hash_block_size, events, self.collector, **options)
+        self.pool = pool_with(
+            index, num_blocks, caching, hash_block_size, events, self.collector, **options
+        )
         self.model = PoolModel(num_blocks, caching, hash_block_size, events, options)
         self.tables: list[Table] = []
         self.consumer = IndexConsumer()
@@ -308,7 +314,8 @@ def test_a_long_walk_meets_everything() -> None:
     for _ in range(80):
         machine = PoolMachine()
         options = {name: source.random() < 0.5 for name in OPTIONS}
-        machine.start(source.randrange(6, 15), source.random() < 0.9, source.randrange(1, 4), True, options)
+        sizes = source.randrange(6, 15), source.random() < 0.9, source.randrange(1, 4)
+        machine.start(*sizes, True, options, source.choice(sorted(MAPS)))
         walk(machine, source, 120)
         seen.update(machine.seen)
         seen["evictions"] += machine.pool.num_evictions
