@@ -9,7 +9,15 @@ from mypy_extensions import i32
 
 from blockpool.core.arguments import as_count, as_list
 from blockpool.core.block import NOBODY, KVCacheBlock
-from blockpool.core.refusals import cannot_free, cannot_join, cannot_leave, require_own
+from blockpool.core.refusals import (
+    cannot_free,
+    cannot_join,
+    cannot_leave,
+    first_stranger,
+    is_own_null,
+    not_own,
+    require_own,
+)
 from blockpool.core.types import BlockArg, IntArg
 from blockpool.errors import ArgumentError, OutOfBlocksError
 
@@ -201,7 +209,7 @@ class FreeKVCacheBlockQueue:
             ArgumentError: If something is not a block.
             BlockStateError: If a block belongs to another queue, or is listed more often than it is held.
         """
-        require_own("ordered_blocks", blocks, self._number)
+        owner = self._number
         tail = self.fake_free_list_tail
         youngest = tail.prev_free_block
         assert youngest is not None
@@ -209,25 +217,33 @@ class FreeKVCacheBlockQueue:
         num_cached = 0
         num_joined = 0
         to_old_end: list[object] = []
-        for position, block in enumerate(cast("list[KVCacheBlock]", blocks)):
-            count = block.ref_cnt - 1
-            if count == 0:
-                if block._hash is not None:
-                    num_cached += 1
-                elif uncached_first:
-                    to_old_end.append(block)
-                    block.ref_cnt = 0
-                    continue
-                last.next_free_block = block
-                block.prev_free_block = last
-                last = block
-                num_joined += 1
-            elif count < 0:
-                if block.is_null:
-                    continue
-                self._undo_release(cast("list[KVCacheBlock]", blocks), position, youngest)
-                raise cannot_free(block, blocks.count(block))
-            block.ref_cnt = count
+        try:
+            for position, block in enumerate(cast("list[KVCacheBlock]", blocks)):
+                if block._owner != owner:
+                    if is_own_null(block, owner):
+                        continue
+                    self._undo_release(blocks, position, youngest)
+                    raise not_own("ordered_blocks", block)
+                count = block.ref_cnt - 1
+                if count == 0:
+                    if block._hash is not None:
+                        num_cached += 1
+                    elif uncached_first:
+                        to_old_end.append(block)
+                        block.ref_cnt = 0
+                        continue
+                    last.next_free_block = block
+                    block.prev_free_block = last
+                    last = block
+                    num_joined += 1
+                elif count < 0:
+                    self._undo_release(blocks, position, youngest)
+                    raise cannot_free(block, blocks.count(block))
+                block.ref_cnt = count
+        except (AttributeError, TypeError):  # how both builds tell what is no block
+            position = first_stranger(blocks)
+            self._undo_release(blocks, position, youngest)
+            raise not_own("ordered_blocks", blocks[position]) from None
         last.next_free_block = tail
         tail.prev_free_block = last
         self.num_free_blocks += num_joined
@@ -235,9 +251,9 @@ class FreeKVCacheBlockQueue:
             self._insert_after(self.fake_free_list_head, to_old_end)
         return num_cached
 
-    def _undo_release(self, blocks: list[KVCacheBlock], num_done: int, youngest: KVCacheBlock) -> None:
+    def _undo_release(self, blocks: list[object], num_done: int, youngest: KVCacheBlock) -> None:
         """Gives the first blocks of a failed `release` their count back, and takes them out of the queue again."""
-        for block in blocks[:num_done]:
+        for block in cast("list[KVCacheBlock]", blocks)[:num_done]:
             if not block.is_null:
                 block.prev_free_block = None
                 block.next_free_block = None

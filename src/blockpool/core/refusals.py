@@ -22,10 +22,15 @@ def require_own(field: str, items: list[object], owner: i32) -> None:
             if block._owner != owner and not is_own_null(block, owner):
                 raise not_own(field, block)
     except (AttributeError, TypeError):
-        for item in items:
-            if not isinstance(item, KVCacheBlock):
-                raise not_own(field, item) from None
-        raise
+        raise not_own(field, items[first_stranger(items)]) from None
+
+
+def first_stranger(items: list[object]) -> int:
+    """Position of the first item that is no block; there must be one."""
+    for position, item in enumerate(items):
+        if not isinstance(item, KVCacheBlock):
+            return position
+    raise AssertionError("all items are blocks")
 
 
 def is_own_null(item: object, owner: i32) -> bool:
