@@ -14,6 +14,7 @@ from blockpool import (
     HashAlreadySetError,
     KVCacheBlock,
 )
+from blockpool.core.block import group_of, home_of
 from blockpool.core.hash_mixer import SEED_BYTES, as_seed
 from blockpool.core.packed_index import PackedIndex
 
@@ -44,10 +45,10 @@ def test_a_range_makes_room_once_for_all() -> None:
     hashes = [random.Random(i).randbytes(32) for i in range(9)]
     blocks = [KVCacheBlock(i) for i in range(9)]
     index = PackedIndex(blocks, PLAIN_SEED)
-    assert index.insert_range(list(blocks), 0, 9, list(hashes), 0, 3, blocks[0]._owner) == 9
+    assert index.insert_range(list(blocks), 0, 9, list(hashes), 0, home_of(blocks[0]._home, 3)) == 9
     assert len(index._table) == 32
     assert index.damage() is None
-    assert [block._signed_group_id for block in blocks] == [3] * 9
+    assert [group_of(block._home) for block in blocks] == [3] * 9
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
@@ -70,7 +71,7 @@ def test_deleting_from_a_cluster(home: int, order: tuple[int, ...]) -> None:
 def test_deleting_from_a_cluster_by_eviction() -> None:
     hashes = [meeting_hash(15, number) for number in range(5)]
     index, blocks = filled(hashes)
-    assert index.evict(blocks[1:4], 0, 0, None) == (3, 3)
+    assert index.evict(blocks[1:4], 0, blocks[1]._home, None) == (3, 3)
     assert index.damage() is None
     assert [index.get(block_hash) for block_hash in hashes] == [blocks[0], None, None, None, blocks[4]]
 
@@ -80,7 +81,7 @@ def test_eviction_stops_at_another_group() -> None:
     blocks[1].reset_hash()
     blocks[2].reset_hash()
     blocks[2].block_hash = bytes(32) + b"\0\0\0\1"  # type: ignore[assignment]
-    assert index.evict(blocks, 0, 0, None) == (2, 1)
+    assert index.evict(blocks, 0, blocks[0]._home, None) == (2, 1)
     assert blocks[2].block_hash is not None
 
 
@@ -103,7 +104,7 @@ def test_duplicates_keep_their_order() -> None:
     assert index.find(b"a" * 32, 3) is blocks[3]
     index.insert(b"a" * 32, blocks[0])
     assert index.entry(b"a" * 32) == {2: blocks[2], 3: blocks[3], 0: blocks[0]}
-    assert index.evict([blocks[3], blocks[2], blocks[0]], 0, 0, None) == (3, 3)
+    assert index.evict([blocks[3], blocks[2], blocks[0]], 0, blocks[3]._home, None) == (3, 3)
     assert (len(index), index.num_blocks()) == (0, 0)
     assert index._later == {}
 
@@ -133,11 +134,11 @@ def test_a_range_is_all_or_nothing(bad: str, error: type[Exception]) -> None:
     if bad == "hash":
         hashes[3] = "d"
     elif bad == "owner":
-        blocks[6]._owner = 99
+        blocks[6]._home = 99
     else:
         items[3] = items[0] if bad == "twice" else 5
     with pytest.raises(error):
-        index.insert_range(items, 0, 4, hashes, 0, 0, blocks[3]._owner)
+        index.insert_range(items, 0, 4, hashes, 0, blocks[3]._home)
     assert index.damage() is None
     assert (len(index), index.num_blocks()) == (3, 3)
     assert [index.get(block_hash) for block_hash in held] == blocks[:3]

@@ -46,7 +46,7 @@ class IndexMachine(RuleBasedStateMachine):
     @rule(hashes=st.lists(each_hash, min_size=2, max_size=4))
     def insert_range(self, hashes: list[bytes]) -> None:
         blocks = [self.blocks[block_id] for block_id in self.blank()[: len(hashes)]]
-        self.index.insert_range(list(blocks), 0, len(blocks), list(hashes), 0, 0, blocks[0]._owner)
+        self.index.insert_range(list(blocks), 0, len(blocks), list(hashes), 0, blocks[0]._home)
         for block, block_hash in zip(blocks, hashes, strict=False):
             self.reference.insert(block_hash, block)
             self.model.setdefault(block_hash, []).append(block)
@@ -80,7 +80,7 @@ class IndexMachine(RuleBasedStateMachine):
                 self.reference.pop(block._hash, block.block_id)
                 self.forget(block, block._hash)
         dropped: list[bytes] = []
-        assert self.index.evict(blocks, 0, 0, dropped) == (len(blocks), len(expected))
+        assert self.index.evict(blocks, 0, self.blocks[0]._home, dropped) == (len(blocks), len(expected))
         assert dropped == expected
         assert all(block._hash is None for block in blocks)
 

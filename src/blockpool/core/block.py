@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from mypy_extensions import i32
+from mypy_extensions import i32, i64
 
 from blockpool.core.arguments import as_int
-from blockpool.core.block_hash import get_block_hash, get_group_id, join_key, signed_group_id
+from blockpool.core.block_hash import get_block_hash, get_group_id, join_key
 from blockpool.core.types import BlockHashWithGroupId, BytesArg, IntArg
 from blockpool.errors import HashAlreadySetError
 
+OWNER_BITS: Final = 31
+OWNER_MASK: Final = 0x7FFFFFFF
 NOBODY: Final = 1
-"""The owner of a block that has not been in a queue yet. Owners are positive; a null block has its owner negated."""
+"""The owner of a block that has not been in a queue yet."""
 
 
 @final
@@ -20,7 +22,11 @@ class KVCacheBlock:
     """Metadata of one block.
 
     The digest and its group id are kept apart, because the index is keyed by them apart; `block_hash` joins them.
-    Equality and hashing are by identity. The small fields stand first: so a compiled block takes 80 bytes.
+    Equality and hashing are by identity. Few fields, the small ones first: a compiled block takes 80 bytes, and there is
+    little for the garbage collector to see.
+
+    `_home` tells whose the block is and where it is indexed: the number of its queue (`OWNER_BITS`), above it the group
+    id. It is negated for a null block.
 
     Args:
         block_id: -1 … 2^31 - 1.
@@ -37,8 +43,7 @@ class KVCacheBlock:
 
     __slots__ = (
         "_hash",
-        "_owner",
-        "_signed_group_id",
+        "_home",
         "block_id",
         "next_free_block",
         "prev_free_block",
@@ -48,8 +53,7 @@ class KVCacheBlock:
     def __init__(self, block_id: IntArg) -> None:
         self.block_id: i32 = block_id if isinstance(block_id, int) else as_int("block_id", block_id)
         self.ref_cnt: i32 = 0
-        self._signed_group_id: i32 = 0
-        self._owner: i32 = NOBODY
+        self._home: i64 = NOBODY
         self._hash: bytes | None = None
         self.prev_free_block: KVCacheBlock | None = None
         self.next_free_block: KVCacheBlock | None = None
@@ -57,12 +61,12 @@ class KVCacheBlock:
     @property
     def is_null(self) -> bool:
         """True for the one placeholder block of a pool."""
-        return self._owner < 0
+        return self._home < 0
 
     @is_null.setter
     def is_null(self, is_null: bool) -> None:
         if self.is_null != is_null:
-            self._owner = -self._owner
+            self._home = -self._home
 
     @property
     def block_hash(self) -> BlockHashWithGroupId | None:
@@ -74,14 +78,19 @@ class KVCacheBlock:
             ConfigError: On setting a key too short to end in a group id.
         """
         digest = self._hash
-        return None if digest is None else join_key(digest, self._signed_group_id)
+        return None if digest is None else join_key(digest, group_of(self._home))
 
     @block_hash.setter
     def block_hash(self, block_hash: BytesArg) -> None:
         digest = get_block_hash(block_hash)
         if self._hash is not None:
             raise HashAlreadySetError(self.block_id, "no hash", f"it has {self._hash.hex()}")
-        self._signed_group_id = signed_group_id(get_group_id(block_hash))
+        group_id: i64 = get_group_id(block_hash)
+        home = self._home
+        if home < 0:
+            self._home = -home_of(-home & OWNER_MASK, group_id)
+        else:
+            self._home = home_of(home & OWNER_MASK, group_id)
         self._hash = digest
 
     @property
@@ -101,3 +110,13 @@ class KVCacheBlock:
             f"prev_free_block={None if before is None else before.block_id}, "
             f"next_free_block={None if after is None else after.block_id})"
         )
+
+
+def group_of(home: i64) -> int:
+    """The group id in the `_home` of a block."""
+    return (-home if home < 0 else home) >> OWNER_BITS
+
+
+def home_of(owner: i64, group_id: i64) -> i64:
+    """The `_home` of a block of that queue that is indexed in that group."""
+    return owner | group_id << OWNER_BITS

@@ -28,14 +28,9 @@ def as_group_id(value: object) -> int:
     return group_id
 
 
-def signed_group_id(group_id: int) -> int:
-    """The 4 bytes of a group id read as a signed integer, as blocks and the index hold it."""
-    return group_id if group_id < 0x80000000 else group_id - 0x100000000
-
-
-def join_key(block_hash: bytes, signed_id: int) -> BlockHashWithGroupId:
-    """The key of a hash and a signed group id, both known to be right."""
-    return BlockHashWithGroupId(block_hash + (signed_id & MAX_GROUP_ID).to_bytes(GROUP_ID_BYTES, "big"))
+def join_key(block_hash: bytes, group_id: int) -> BlockHashWithGroupId:
+    """`make_block_hash_with_group_id` for arguments that are known to be right."""
+    return BlockHashWithGroupId(block_hash + group_id.to_bytes(GROUP_ID_BYTES, "big"))
 
 
 def make_block_hash_with_group_id(block_hash: BytesArg, group_id: IntArg) -> BlockHashWithGroupId:
@@ -49,7 +44,7 @@ def make_block_hash_with_group_id(block_hash: BytesArg, group_id: IntArg) -> Blo
         ArgumentError: For a wrong type.
         ConfigError: For a group id out of range.
     """
-    return join_key(as_bytes("block_hash", block_hash), signed_group_id(as_group_id(group_id)))
+    return join_key(as_bytes("block_hash", block_hash), as_group_id(group_id))
 
 
 def get_block_hash(key: BytesArg) -> BlockHash:

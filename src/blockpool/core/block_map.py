@@ -6,8 +6,8 @@ from collections.abc import Callable, MutableMapping
 from typing import Final, final
 
 from blockpool.core.arguments import as_int
-from blockpool.core.block import KVCacheBlock
-from blockpool.core.block_hash import get_block_hash, get_group_id, signed_group_id
+from blockpool.core.block import KVCacheBlock, group_of
+from blockpool.core.block_hash import get_block_hash, get_group_id
 from blockpool.core.block_map_view import BlockMapView
 from blockpool.core.dict_index import DictIndex
 from blockpool.core.encoding import COMPILED
@@ -50,22 +50,22 @@ class BlockHashToBlockMap:
     def _cache(self) -> MutableMapping[bytes, Entry]:
         return BlockMapView(self)
 
-    def group(self, signed_id: int) -> GroupIndex:
-        """The index of one group (`signed_group_id`), for inserting. O(1)."""
-        index = self._groups.get(signed_id)
+    def group(self, group_id: int) -> GroupIndex:
+        """The index of one group, for inserting. O(1)."""
+        index = self._groups.get(group_id)
         if index is None:
             index = DictIndex() if self._blocks is None else PackedIndex(self._blocks, self._seed)
-            self._groups[signed_id] = index
+            self._groups[group_id] = index
         return index
 
-    def find_group(self, signed_id: int) -> GroupIndex:
+    def find_group(self, group_id: int) -> GroupIndex:
         """The index of one group, for reading: an unknown one is empty and is not kept. O(1)."""
-        index = self._groups.get(signed_id)
+        index = self._groups.get(group_id)
         return DictIndex() if index is None else index
 
-    def dict_group(self, signed_id: int) -> DictIndex:
+    def dict_group(self, group_id: int) -> DictIndex:
         """The index of one group, for inserting what only a dict takes; from now on it is one. Once O(its size)."""
-        index = self.group(signed_id)
+        index = self.group(group_id)
         if isinstance(index, DictIndex):
             return index
         copied = DictIndex()
@@ -73,11 +73,11 @@ class BlockHashToBlockMap:
             entry = index.entry(block_hash)
             if entry is not None:
                 copied.put(block_hash, entry)
-        self._groups[signed_id] = copied
+        self._groups[group_id] = copied
         return copied
 
     def groups(self) -> dict[int, GroupIndex]:
-        """Every group's index by signed group id: the inner dict, for reading only."""
+        """Every group's index by group id: the inner dict, for reading only."""
         return self._groups
 
     def evict_n(self, blocks: list[KVCacheBlock], dropped: list[bytes] | None) -> int:
@@ -96,8 +96,8 @@ class BlockHashToBlockMap:
             if block._hash is None:
                 position += 1
                 continue
-            signed_id: int = block._signed_group_id
-            position, num_of_group = self.find_group(signed_id).evict(blocks, position, signed_id, dropped)
+            home = block._home
+            position, num_of_group = self.find_group(group_of(home)).evict(blocks, position, home, dropped)
             num_dropped += num_of_group
         return num_dropped
 
@@ -108,7 +108,7 @@ class BlockHashToBlockMap:
             ArgumentError: If the key is not bytes.
             ConfigError: If it is too short to end in a group id.
         """
-        return self.find_group(signed_group_id(get_group_id(key))).get(get_block_hash(key))
+        return self.find_group(get_group_id(key)).get(get_block_hash(key))
 
     def insert(self, key: BytesArg, block: BlockArg) -> None:
         """Adds a block under a key, beside those that are there. O(1).
@@ -120,10 +120,10 @@ class BlockHashToBlockMap:
         block_hash = get_block_hash(key)
         if not isinstance(block, KVCacheBlock):
             raise ArgumentError("block", block, "a KVCacheBlock is needed")
-        signed_id = signed_group_id(get_group_id(key))
-        index = self.group(signed_id)
+        group_id = get_group_id(key)
+        index = self.group(group_id)
         if not index.takes(block_hash, block):
-            index = self.dict_group(signed_id)
+            index = self.dict_group(group_id)
         index.insert(block_hash, block)
 
     def pop(self, key: BytesArg, block_id: IntArg) -> KVCacheBlock | None:
@@ -137,7 +137,7 @@ class BlockHashToBlockMap:
             ConfigError: If the key is too short to end in a group id.
         """
         number = as_int("block_id", block_id)
-        return self.find_group(signed_group_id(get_group_id(key))).pop(get_block_hash(key), number)
+        return self.find_group(get_group_id(key)).pop(get_block_hash(key), number)
 
     def __len__(self) -> int:
         total = 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import cast, final
 
-from mypy_extensions import i32
+from mypy_extensions import i64
 
-from blockpool.core.block import KVCacheBlock
+from blockpool.core.block import OWNER_MASK, KVCacheBlock
 from blockpool.core.group_index import Entry, GroupIndex
 from blockpool.core.refusals import cannot_index, is_own_null, not_own
 from blockpool.errors import ArgumentError
@@ -98,15 +98,17 @@ class DictIndex(GroupIndex):
         stop: int,
         block_hashes: list[object],
         first: int,
-        signed_id: int,
-        owner: i32,
+        home: i64,
     ) -> int:
         """See `GroupIndex`."""
         entries = self.entries
+        owner = home & OWNER_MASK
         num_idle = 0
         for position in range(start, stop):
             block = blocks[position]
-            if not isinstance(block, KVCacheBlock) or block._owner != owner:
+            if not isinstance(block, KVCacheBlock) or (
+                block._home != owner and block._home & OWNER_MASK != owner
+            ):
                 if is_own_null(block, owner):
                     continue
                 self._remove_range(blocks, start, position)
@@ -115,7 +117,7 @@ class DictIndex(GroupIndex):
             if block._hash is not None or not isinstance(block_hash, bytes):
                 self._remove_range(blocks, start, position)
                 raise cannot_index(block, block_hash)
-            block._signed_group_id = signed_id
+            block._home = home
             block._hash = block_hash
             if entries.setdefault(block_hash, block) is not block:
                 self.insert(block_hash, block)
@@ -124,7 +126,7 @@ class DictIndex(GroupIndex):
         return num_idle
 
     def evict(
-        self, blocks: list[KVCacheBlock], start: int, signed_id: int, dropped: list[bytes] | None
+        self, blocks: list[KVCacheBlock], start: int, home: i64, dropped: list[bytes] | None
     ) -> tuple[int, int]:
         """See `GroupIndex`."""
         entries = self.entries
@@ -134,7 +136,7 @@ class DictIndex(GroupIndex):
             block_hash = block._hash
             if block_hash is None:
                 continue
-            if block._signed_group_id != signed_id:
+            if block._home != home:
                 return position, num_dropped
             if entries.get(block_hash) is block:
                 del entries[block_hash]

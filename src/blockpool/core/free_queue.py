@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast, final
 
-from mypy_extensions import i32
+from mypy_extensions import i64
 
 from blockpool.core.arguments import as_count, as_list
-from blockpool.core.block import NOBODY, KVCacheBlock
+from blockpool.core.block import NOBODY, OWNER_MASK, KVCacheBlock
 from blockpool.core.refusals import (
     cannot_free,
     cannot_join,
@@ -46,6 +46,7 @@ class FreeKVCacheBlockQueue:
 
     Attributes:
         num_free_blocks: Length of the queue.
+        number: Which of the process's queues it is; its blocks carry it.
         fake_free_list_head: Sentinel before the oldest block; its `block_id` is -1.
         fake_free_list_tail: Sentinel after the youngest block; its `block_id` is -1.
 
@@ -63,7 +64,7 @@ class FreeKVCacheBlockQueue:
         self.fake_free_list_tail: KVCacheBlock = KVCacheBlock(-1)
         self.fake_free_list_head.next_free_block = self.fake_free_list_tail
         self.fake_free_list_tail.prev_free_block = self.fake_free_list_head
-        self._number: i32 = _owners.next()
+        self.number: i64 = _owners.next()
         self.append_n(blocks)
 
     def popleft(self) -> KVCacheBlock:
@@ -115,7 +116,7 @@ class FreeKVCacheBlockQueue:
             raise ArgumentError("block", block, "a KVCacheBlock is needed")
         before = block.prev_free_block
         after = block.next_free_block
-        if before is None or after is None or block._owner != self._number:
+        if before is None or after is None or block._home & OWNER_MASK != self.number:
             raise cannot_leave(block)
         before.next_free_block = after
         after.prev_free_block = before
@@ -175,7 +176,7 @@ class FreeKVCacheBlockQueue:
             ArgumentError: If something is not a block.
             BlockStateError: If a block belongs to another queue.
         """
-        require_own("blocks", blocks, self._number)
+        require_own("blocks", blocks, self.number)
         num_cached = 0
         num_left = 0
         for block in cast("list[KVCacheBlock]", blocks):
@@ -209,7 +210,7 @@ class FreeKVCacheBlockQueue:
             ArgumentError: If something is not a block.
             BlockStateError: If a block belongs to another queue, or is listed more often than it is held.
         """
-        owner = self._number
+        owner = self.number
         tail = self.fake_free_list_tail
         youngest = tail.prev_free_block
         assert youngest is not None
@@ -219,7 +220,7 @@ class FreeKVCacheBlockQueue:
         to_old_end: list[object] = []
         try:
             for position, block in enumerate(cast("list[KVCacheBlock]", blocks)):
-                if block._owner != owner:
+                if block._home != owner and block._home & OWNER_MASK != owner:
                     if is_own_null(block, owner):
                         continue
                     self._undo_release(blocks, position, youngest)
@@ -269,24 +270,25 @@ class FreeKVCacheBlockQueue:
             if (
                 not isinstance(item, KVCacheBlock)
                 or item.prev_free_block is not None
-                or (item._owner != self._number and item._owner != NOBODY)
+                or item._home & OWNER_MASK not in (self.number, NOBODY)
                 or item.block_id < 0
             ):
-                raise cannot_join(item, self._number)
+                raise cannot_join(item, self.number)
         if len(items) > 1 and len(set(items)) < len(items):
-            raise cannot_join(_first_repeated(items), self._number)
+            raise cannot_join(_first_repeated(items), self.number)
         return items
 
     def _insert_after(self, place: KVCacheBlock, blocks: list[object]) -> None:
         """Links in blocks that are known to be able to join."""
         end = place.next_free_block
         assert end is not None
-        owner = self._number
+        owner = self.number
         last = place
         for block in cast("list[KVCacheBlock]", blocks):
             last.next_free_block = block
             block.prev_free_block = last
-            block._owner = owner
+            if block._home & OWNER_MASK != owner:
+                block._home += owner - NOBODY
             last = block
         last.next_free_block = end
         end.prev_free_block = last

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TypeAlias, cast
 
-from mypy_extensions import i32
+from mypy_extensions import i64
 
 from blockpool.core.block import KVCacheBlock
 
@@ -58,16 +58,14 @@ class GroupIndex(ABC):
         stop: int,
         block_hashes: list[object],
         first: int,
-        signed_id: int,
-        owner: i32,
+        home: i64,
     ) -> int:
         """Gives `blocks[start:stop]` their hashes and indexes them, null blocks excepted. All or nothing.
 
         Args:
             block_hashes: Hashes of the blocks from number `first` on.
             first: Not above `start`.
-            signed_id: Number of this group, as blocks hold it.
-            owner: Whose the blocks must be.
+            home: What the blocks' `_home` becomes: whose they must be, and this group.
 
         Returns:
             How many of them nobody holds.
@@ -87,12 +85,12 @@ class GroupIndex(ABC):
 
     @abstractmethod
     def evict(
-        self, blocks: list[KVCacheBlock], start: int, signed_id: int, dropped: list[bytes] | None
+        self, blocks: list[KVCacheBlock], start: int, home: i64, dropped: list[bytes] | None
     ) -> tuple[int, int]:
         """Drops the hashes of the blocks from number `start` on that are indexed here, from the index and the blocks.
 
         Args:
-            signed_id: Number of this group: it stops at a block of another one.
+            home: `_home` of the blocks of this group: it stops at another one that has a hash.
             dropped: Takes the hashes, in order, when they are wanted.
 
         Returns:

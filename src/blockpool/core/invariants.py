@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from blockpool.core.block import KVCacheBlock
+from blockpool.core.block import KVCacheBlock, group_of
 from blockpool.errors import InvariantError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _check_index(pool: BlockPool) -> None:
         if digest is None:
             continue
         num_hashed += 1
-        index = groups.get(block._signed_group_id)
+        index = groups.get(group_of(block._home))
         if index is None or index.find(digest, block.block_id) is not block:
             raise _broken(pool, "I3", f"not in the index under its key: {block!r}")
     num_indexed = 0

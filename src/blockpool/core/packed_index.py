@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final, final
 
 from librt.vecs import vec
-from mypy_extensions import i32, i64
+from mypy_extensions import i64
 
-from blockpool.core.block import KVCacheBlock
+from blockpool.core.block import OWNER_MASK, KVCacheBlock
 from blockpool.core.group_index import Entry, GroupIndex
 from blockpool.core.hash_mixer import MIXED_BITS, POSITIVE, HashMixer
 from blockpool.core.packed_index_check import NUMBER, damage_of
@@ -126,8 +126,7 @@ class PackedIndex(GroupIndex):
         stop: int,
         block_hashes: list[object],
         first: int,
-        signed_id: int,
-        owner: i32,
+        home: i64,
     ) -> int:
         """See `GroupIndex`."""
         self._reserve(stop - start)
@@ -136,10 +135,10 @@ class PackedIndex(GroupIndex):
         mixer = self._mixer
         num_idle: i64 = 0
         offset: i64 = first
-        group = i32(signed_id)
+        owner = home & OWNER_MASK
         for position in range(i64(start), i64(stop)):
             block = blocks[position]
-            if not isinstance(block, KVCacheBlock) or block._owner != owner:
+            if not isinstance(block, KVCacheBlock) or block._home & OWNER_MASK != owner:
                 if is_own_null(block, owner):
                     continue
                 self._remove_range(blocks, start, position)
@@ -148,7 +147,7 @@ class PackedIndex(GroupIndex):
             if block._hash is not None or not isinstance(block_hash, bytes):
                 self._remove_range(blocks, start, position)
                 raise cannot_index(block, block_hash)
-            block._signed_group_id = group
+            block._home = home
             block._hash = block_hash
             mixed = mixer.mix(block_hash)
             slot = mixed >> shift
@@ -162,14 +161,13 @@ class PackedIndex(GroupIndex):
         return num_idle
 
     def evict(
-        self, blocks: list[KVCacheBlock], start: int, signed_id: int, dropped: list[bytes] | None
+        self, blocks: list[KVCacheBlock], start: int, home: i64, dropped: list[bytes] | None
     ) -> tuple[int, int]:
         """See `GroupIndex`."""
         table = self._table
         shift = self._shift
         mixer = self._mixer
         last_slot: i64 = len(table) - 1
-        group = i32(signed_id)
         num_dropped: i64 = 0
         stop: i64 = len(blocks)
         for position in range(i64(start), stop):
@@ -177,7 +175,7 @@ class PackedIndex(GroupIndex):
             block_hash = block._hash
             if block_hash is None:
                 continue
-            if block._signed_group_id != group:
+            if block._home != home:
                 return position, num_dropped
             mixed = mixer.mix(block_hash)
             wanted = (mixed & TAG) | (i64(block.block_id) + 1)

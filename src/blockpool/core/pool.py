@@ -17,8 +17,8 @@ from blockpool.core.arguments import (
     as_size,
     require_attributes,
 )
-from blockpool.core.block import KVCacheBlock
-from blockpool.core.block_hash import as_group_id, scale_factor, signed_group_id
+from blockpool.core.block import KVCacheBlock, home_of
+from blockpool.core.block_hash import as_group_id, scale_factor
 from blockpool.core.block_map import BlockHashToBlockMap, map_for_pool
 from blockpool.core.events import MEDIUM_GPU, AllBlocksCleared, BlockRemoved, KVCacheEvent
 from blockpool.core.free_queue import FreeKVCacheBlockQueue
@@ -268,7 +268,7 @@ class BlockPool:
         stop = as_count("num_full_blocks", num_full_blocks)
         size = as_size("block_size", block_size)
         factor = scale_factor(self.hash_block_size, size)
-        group_id = signed_group_id(as_group_id(kv_cache_group_id))
+        group_id = as_group_id(kv_cache_group_id)
         if start >= stop or not self.enable_caching:
             return
         all_blocks = as_list("blocks", blocks)
@@ -280,9 +280,9 @@ class BlockPool:
             events = stored_events(
                 request, all_blocks, hashes, first, start, stop, size, self.int_block_hashes
             )
-        self._num_cached_idle += self.cached_block_hash_to_block.group(group_id).insert_range(
-            all_blocks, start, stop, hashes, first, group_id, self.free_block_queue._number
-        )
+        home = home_of(self.free_block_queue.number, group_id)
+        index = self.cached_block_hash_to_block.group(group_id)
+        self._num_cached_idle += index.insert_range(all_blocks, start, stop, hashes, first, home)
         self.kv_event_queue.extend(events)
         self._after_change()
 
@@ -391,7 +391,7 @@ class BlockPool:
         return num_dropped
 
     def _index_of(self, group_id: object) -> GroupIndex:
-        return self.cached_block_hash_to_block.find_group(signed_group_id(as_group_id(group_id)))
+        return self.cached_block_hash_to_block.find_group(as_group_id(group_id))
 
     def _after_change(self) -> None:
         if self.self_check:

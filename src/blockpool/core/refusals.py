@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import cast
 
-from mypy_extensions import i32
+from mypy_extensions import i64
 
-from blockpool.core.block import NOBODY, KVCacheBlock
+from blockpool.core.block import NOBODY, OWNER_MASK, KVCacheBlock
 from blockpool.errors import ArgumentError, BlockPoolError, BlockStateError, HashAlreadySetError
 
 
-def require_own(field: str, items: list[object], owner: i32) -> None:
+def require_own(field: str, items: list[object], owner: i64) -> None:
     """Checks that all items are blocks of the owner. Written for the interpreted build: a wrong type shows by itself.
 
     Raises:
@@ -19,7 +19,7 @@ def require_own(field: str, items: list[object], owner: i32) -> None:
     """
     try:
         for block in cast("list[KVCacheBlock]", items):
-            if block._owner != owner and not is_own_null(block, owner):
+            if block._home != owner and not is_own(block, owner):
                 raise not_own(field, block)
     except (AttributeError, TypeError):
         raise not_own(field, items[first_stranger(items)]) from None
@@ -33,9 +33,15 @@ def first_stranger(items: list[object]) -> int:
     raise AssertionError("all items are blocks")
 
 
-def is_own_null(item: object, owner: i32) -> bool:
+def is_own_null(item: object, owner: i64) -> bool:
     """Whether it is the null block of that owner."""
-    return isinstance(item, KVCacheBlock) and item._owner == -owner
+    return isinstance(item, KVCacheBlock) and item._home < 0 and -item._home & OWNER_MASK == owner
+
+
+def is_own(block: KVCacheBlock, owner: i64) -> bool:
+    """Whether it is a block of that owner, of whatever group, or its null block."""
+    home = block._home
+    return (-home if home < 0 else home) & OWNER_MASK == owner
 
 
 def not_own(field: str, item: object) -> BlockPoolError:
@@ -63,7 +69,7 @@ def cannot_leave(block: KVCacheBlock) -> BlockPoolError:
     return BlockStateError(block.block_id, "in this free queue", "it is not")
 
 
-def cannot_join(item: object, owner: i32) -> BlockPoolError:
+def cannot_join(item: object, owner: i64) -> BlockPoolError:
     """For what cannot be put into the free queue of that owner."""
     if not isinstance(item, KVCacheBlock):
         return ArgumentError("blocks", item, "a KVCacheBlock is needed")
@@ -71,6 +77,6 @@ def cannot_join(item: object, owner: i32) -> BlockPoolError:
         return BlockStateError(item.block_id, "a block of a pool", "it is a sentinel")
     if item.is_null:
         return BlockStateError(item.block_id, "a block that can be handed out", "it is the null block")
-    if item._owner == owner or item._owner == NOBODY:
+    if item._home & OWNER_MASK in (owner, NOBODY):
         return BlockStateError(item.block_id, "not in a queue", "it is in one, or listed twice")
     return BlockStateError(item.block_id, "a block of this queue", "it belongs to another")
