@@ -20,6 +20,7 @@ COMPILED_MODULES = (
     "block",
     "block_hash",
     "block_map",
+    "build",
     "chains",
     "dict_index",
     "encoding",

@@ -9,7 +9,7 @@ from blockpool.core.block_hash import (
 )
 from blockpool.core.block_hash_list import BlockHashListWithBlockSize
 from blockpool.core.block_map import BlockHashToBlockMap
-from blockpool.core.encoding import COMPILED
+from blockpool.core.build import COMPILED
 from blockpool.core.events import (
     MEDIUM_GPU,
     AllBlocksCleared,

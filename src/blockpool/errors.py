@@ -26,7 +26,7 @@ class ConfigError(BlockPoolError, ValueError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.field}={shorten(self.value)}: {self.reason}"
+        return f"{self.field}={_shorten(self.value)}: {self.reason}"
 
 
 class ArgumentError(ConfigError, TypeError):
@@ -127,7 +127,7 @@ class MissingExtraError(BlockPoolError, ImportError):
         return f"{self.feature} needs a package that is not installed: pip install 'blockpool[{self.extra}]'"
 
 
-def shorten(value: object, limit: int = 80) -> str:
+def _shorten(value: object, limit: int = 80) -> str:
     """Shows a value in one line of at most `limit` characters."""
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."

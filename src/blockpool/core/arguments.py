@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from operator import index
+from typing import Final
 
 from blockpool.errors import ArgumentError, ConfigError
+
+MAX_LENGTH: Final = 0x7FFFFFFFFFFFFFF
 
 
 def as_int(field: str, value: object) -> int:
@@ -84,17 +88,17 @@ def as_choice(field: str, value: object, choices: tuple[str, ...]) -> str:
     return value
 
 
-def as_list(field: str, values: object) -> list[object]:
-    """The values of any iterable, taken once; a list is used as it is.
+def as_list(field: str, values: object, limit: int = MAX_LENGTH) -> list[object]:
+    """The first `limit` values of any iterable, taken once; a list that is no longer is used as it is.
 
     Raises:
         ArgumentError: For what cannot be iterated, and for text and bytes, which are never meant.
     """
     if isinstance(values, list):
-        return values
+        return values if len(values) <= limit else values[:limit]
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise ArgumentError(field, values, "an iterable is needed")
-    return list(values)
+    return list(values) if limit == MAX_LENGTH else list(islice(values, limit))
 
 
 def require_attributes(field: str, value: object, names: tuple[str, ...]) -> None:

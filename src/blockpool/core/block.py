@@ -9,8 +9,9 @@ from mypy_extensions import i32, i64
 from blockpool.core.arguments import as_int
 from blockpool.core.block_hash import get_block_hash, get_group_id, join_key
 from blockpool.core.types import BlockHashWithGroupId, BytesArg, IntArg
-from blockpool.errors import HashAlreadySetError
+from blockpool.errors import ConfigError, HashAlreadySetError
 
+MAX_BLOCK_ID: Final = 0x7FFFFFFE
 OWNER_BITS: Final = 31
 OWNER_MASK: Final = 0x7FFFFFFF
 NOBODY: Final = 1
@@ -22,17 +23,18 @@ class KVCacheBlock:
     """Metadata of one block.
 
     The digest and its group id are kept apart, because the index is keyed by them apart; `block_hash` joins them.
-    Equality and hashing are by identity. Few fields, the small ones first: a compiled block takes 80 bytes, and there is
-    little for the garbage collector to see.
+    Equality and hashing are by identity. Few fields, the small ones first: a compiled block takes 80 bytes, and there
+    is little for the garbage collector to see.
 
     `_home` tells whose the block is and where it is indexed: the number of its queue (`OWNER_BITS`), above it the group
     id. It is negated for a null block.
 
     Args:
-        block_id: -1 … 2^31 - 1.
+        block_id: -1 … 2^31 - 2.
 
     Raises:
         ArgumentError: If it is no integer.
+        ConfigError: If it is out of range.
 
     Attributes:
         block_id: Position in the pool, 0 … `num_gpu_blocks` - 1; -1 for the two sentinels of a queue.
@@ -51,7 +53,10 @@ class KVCacheBlock:
     )
 
     def __init__(self, block_id: IntArg) -> None:
-        self.block_id: i32 = block_id if isinstance(block_id, int) else as_int("block_id", block_id)
+        number = block_id if isinstance(block_id, int) else as_int("block_id", block_id)
+        if not -1 <= number <= MAX_BLOCK_ID:
+            raise ConfigError("block_id", number, f"must be in -1 … {MAX_BLOCK_ID}")
+        self.block_id: i32 = number
         self.ref_cnt: i32 = 0
         self._home: i64 = NOBODY
         self._hash: bytes | None = None

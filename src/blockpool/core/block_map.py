@@ -9,8 +9,8 @@ from blockpool.core.arguments import as_int
 from blockpool.core.block import KVCacheBlock, group_of
 from blockpool.core.block_hash import get_block_hash, get_group_id
 from blockpool.core.block_map_view import BlockMapView
+from blockpool.core.build import COMPILED
 from blockpool.core.dict_index import DictIndex
-from blockpool.core.encoding import COMPILED
 from blockpool.core.group_index import Entry, GroupIndex
 from blockpool.core.hash_mixer import as_seed
 from blockpool.core.packed_index import PackedIndex

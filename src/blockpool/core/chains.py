@@ -13,8 +13,8 @@ from collections.abc import Callable
 from hashlib import blake2b, sha256
 from typing import Any, Final, TypeAlias
 
+from blockpool.core.build import COMPILED
 from blockpool.core.encoding import (
-    COMPILED,
     CborTokens,
     cbor_head,
     cbor_value,

@@ -13,8 +13,6 @@ from typing import Final
 
 from blockpool.errors import ArgumentError, ConfigError
 
-COMPILED = not __file__.endswith(".py")
-
 PICKLE_START: Final = b"\x80\x05\x95\x00\x00\x00\x00\x00\x00\x00\x00"
 """Protocol 5, and a frame whose length, in 8 bytes, is still to be filled in."""
 

@@ -46,7 +46,7 @@ class FreeKVCacheBlockQueue:
 
     Attributes:
         num_free_blocks: Length of the queue.
-        number: Which of the process's queues it is; its blocks carry it.
+        owner: Number of this queue among those of the process; its blocks carry it.
         fake_free_list_head: Sentinel before the oldest block; its `block_id` is -1.
         fake_free_list_tail: Sentinel after the youngest block; its `block_id` is -1.
 
@@ -64,7 +64,7 @@ class FreeKVCacheBlockQueue:
         self.fake_free_list_tail: KVCacheBlock = KVCacheBlock(-1)
         self.fake_free_list_head.next_free_block = self.fake_free_list_tail
         self.fake_free_list_tail.prev_free_block = self.fake_free_list_head
-        self.number: i64 = _owners.next()
+        self.owner: i64 = _owners.next()
         self.append_n(blocks)
 
     def popleft(self) -> KVCacheBlock:
@@ -116,7 +116,7 @@ class FreeKVCacheBlockQueue:
             raise ArgumentError("block", block, "a KVCacheBlock is needed")
         before = block.prev_free_block
         after = block.next_free_block
-        if before is None or after is None or block._home & OWNER_MASK != self.number:
+        if before is None or after is None or block._home & OWNER_MASK != self.owner:
             raise cannot_leave(block)
         before.next_free_block = after
         after.prev_free_block = before
@@ -167,7 +167,9 @@ class FreeKVCacheBlockQueue:
         self._insert_after(last, cast("list[object]", blocks))
 
     def claim(self, blocks: list[object]) -> int:
-        """Raises the count of each block that is not null; one that nobody held leaves the queue. All or nothing.
+        """`BlockPool.touch`: raises the count of each block; one that nobody held leaves the queue. All or nothing.
+
+        The null block is passed over: it is the one block that nobody holds and that is not linked.
 
         Returns:
             How many of those that left have a hash.
@@ -176,7 +178,7 @@ class FreeKVCacheBlockQueue:
             ArgumentError: If something is not a block.
             BlockStateError: If a block belongs to another queue.
         """
-        require_own("blocks", blocks, self.number)
+        require_own("blocks", blocks, self.owner)
         num_cached = 0
         num_left = 0
         for block in cast("list[KVCacheBlock]", blocks):
@@ -184,7 +186,7 @@ class FreeKVCacheBlockQueue:
                 before = block.prev_free_block
                 after = block.next_free_block
                 if before is None or after is None:
-                    continue  # the null block
+                    continue
                 before.next_free_block = after
                 after.prev_free_block = before
                 block.prev_free_block = None
@@ -197,7 +199,7 @@ class FreeKVCacheBlockQueue:
         return num_cached
 
     def release(self, blocks: list[object], uncached_first: bool) -> int:
-        """Lowers the count of each block that is not null; one that nobody holds joins the queue. All or nothing.
+        """`BlockPool.free_blocks`: lowers the count of each block; one that nobody holds joins. All or nothing.
 
         Args:
             blocks: In the order in which they join the young end.
@@ -210,7 +212,7 @@ class FreeKVCacheBlockQueue:
             ArgumentError: If something is not a block.
             BlockStateError: If a block belongs to another queue, or is listed more often than it is held.
         """
-        owner = self.number
+        owner = self.owner
         tail = self.fake_free_list_tail
         youngest = tail.prev_free_block
         assert youngest is not None
@@ -270,19 +272,19 @@ class FreeKVCacheBlockQueue:
             if (
                 not isinstance(item, KVCacheBlock)
                 or item.prev_free_block is not None
-                or item._home & OWNER_MASK not in (self.number, NOBODY)
+                or item._home & OWNER_MASK not in (self.owner, NOBODY)
                 or item.block_id < 0
             ):
-                raise cannot_join(item, self.number)
+                raise cannot_join(item, self.owner)
         if len(items) > 1 and len(set(items)) < len(items):
-            raise cannot_join(_first_repeated(items), self.number)
+            raise cannot_join(_first_repeated(items), self.owner)
         return items
 
     def _insert_after(self, place: KVCacheBlock, blocks: list[object]) -> None:
         """Links in blocks that are known to be able to join."""
         end = place.next_free_block
         assert end is not None
-        owner = self.number
+        owner = self.owner
         last = place
         for block in cast("list[KVCacheBlock]", blocks):
             last.next_free_block = block

@@ -45,7 +45,9 @@ class HashMixer:
         mixed = read_i64_le(block_hash, 0) * self._factor_0 + read_i64_le(block_hash, 8) * self._factor_1
         if length > 16:
             block_hash = block_hash if length >= 32 else block_hash + bytes(16)
-            mixed += read_i64_le(block_hash, 16) * self._factor_2 + read_i64_le(block_hash, 24) * self._factor_3
+            mixed += (
+                read_i64_le(block_hash, 16) * self._factor_2 + read_i64_le(block_hash, 24) * self._factor_3
+            )
         mixed = (mixed >> 2) & POSITIVE
         return ((mixed ^ (mixed >> 31)) * self._factor_0) & POSITIVE
 

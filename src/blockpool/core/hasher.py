@@ -6,7 +6,7 @@ import hashlib
 import os
 import pickle
 from collections.abc import Callable, Sequence
-from typing import Final, cast, final
+from typing import Final, NamedTuple, cast, final
 
 from blockpool.core.arguments import as_bytes, as_choice, as_list, as_size
 from blockpool.core.chains import (
@@ -26,18 +26,26 @@ from blockpool.core.tokens import pack_tokens
 from blockpool.core.types import BlockHash, BytesArg, IntArg, KeysArg, StrArg
 from blockpool.errors import ArgumentError, ConfigError, MissingExtraError
 
-_CHAINS: dict[str, Chain] = {
-    "sha256": pickle_chain,
-    "sha256_cbor": cbor_chain,
-    "xxhash": pickle_chain,
-    "xxhash_cbor": cbor_chain,
-    "blake2b_raw": blake2b_chain,
-    "xxh3_raw": raw_chain,
+
+class _Algorithm(NamedTuple):
+    chain: Chain
+    digest: Digest | None
+    """None: xxh3-128, of the package that the extra `hash` brings."""
+
+
+_ALGORITHMS = {
+    "sha256": _Algorithm(pickle_chain, sha256_digest),
+    "sha256_cbor": _Algorithm(cbor_chain, sha256_digest),
+    "xxhash": _Algorithm(pickle_chain, None),
+    "xxhash_cbor": _Algorithm(cbor_chain, None),
+    "blake2b_raw": _Algorithm(blake2b_chain, blake2b_digest),
+    "xxh3_raw": _Algorithm(raw_chain, None),
 }
 
-HASH_ALGORITHMS: tuple[str, ...] = tuple(_CHAINS)
-"""All algorithms. The first four give the bytes of vLLM's of the same name; the raw ones are our own: `blake2b_raw` is
-cryptographic and needs nothing, `xxh3_raw` is the fastest. `xxhash*` and `xxh3_raw` need the extra `hash`."""
+HASH_ALGORITHMS: tuple[str, ...] = tuple(_ALGORITHMS)
+"""All algorithms. `sha256`, `sha256_cbor`, `xxhash` and `xxhash_cbor` give the bytes of vLLM's of the same name. The
+raw ones are our own: `blake2b_raw` is cryptographic and needs nothing, `xxh3_raw` is the fastest. `xxhash`,
+`xxhash_cbor` and `xxh3_raw` need the extra `hash`."""
 
 NONE_HASH_BYTES: Final = 32
 
@@ -62,7 +70,7 @@ class BlockHasher:
         block_size: As given.
         key_schema: As given.
         none_hash: Stands for the parent of a first block: H(seed), or 32 random bytes.
-        digest_size: Bytes per hash: 32, or 16 for the xxhash family.
+        digest_size: Bytes per hash: 32; 16 for `xxhash`, `xxhash_cbor` and `xxh3_raw`.
 
     Raises:
         ArgumentError: For an argument of the wrong type.
@@ -82,14 +90,17 @@ class BlockHasher:
         self.algorithm: str = as_choice("algorithm", algorithm, HASH_ALGORITHMS)
         self.block_size: int = as_size("block_size", block_size)
         self.key_schema: str = as_choice("key_schema", key_schema, KEY_SCHEMAS)
-        self._chain: Chain = _CHAINS[self.algorithm]
-        self._digest: Digest = _digest_function(self.algorithm)
+        chain, digest = _ALGORITHMS[self.algorithm]
+        self._chain: Chain = chain
+        self._digest: Digest = _xxh3_digest(self.algorithm) if digest is None else digest
         self.digest_size: int = len(self._digest(b""))
         if seed is None:
-            self.none_hash: bytes = random_bytes(NONE_HASH_BYTES)
+            self.none_hash: bytes = as_bytes("random_bytes", random_bytes(NONE_HASH_BYTES))
+            if len(self.none_hash) != NONE_HASH_BYTES:
+                raise ConfigError("random_bytes", self.none_hash, f"{NONE_HASH_BYTES} bytes were asked for")
         else:
             self.none_hash = self._digest(_seed_bytes(seed, self._chain is pickle_chain))
-        # A raw block comes apart in one way only if all parents are of one length.
+        # What a first block is chained to. A raw block comes apart in one way only if all parents are of one length.
         fits = self._chain is not raw_chain or len(self.none_hash) == self.digest_size
         self._root: bytes = self.none_hash if fits else self._digest(self.none_hash)
 
@@ -140,7 +151,7 @@ class BlockHasher:
         Args:
             token_ids: Any length; a list, tuple, `array`, NumPy array or other one-dimensional buffer of 32- or 64-bit
                 integers; each token in 0 … 2^32 - 1.
-            parent_hash: Hash of the block before the first of these, or None at the start of a prompt.
+            parent_hash: Hash of the block before the first of these; None, or `none_hash`, at the start of a prompt.
             extra_keys: None, or one tuple-or-None per full block, as `block_extra_keys` gives them.
 
         Returns:
@@ -149,7 +160,8 @@ class BlockHasher:
         Raises:
             ArgumentError: For anything else than integers, and for keys that are not None, bool, int, str, bytes or
                 tuples of them.
-            ConfigError: For a token out of range, a parent hash of the wrong length, or not one key entry per block.
+            ConfigError: For a token out of range, not one key entry per block, or a parent hash that has neither
+                `digest_size` bytes nor, in vLLM's forms, the 32 of a random root.
         """
         parent = self._checked_parent(parent_hash)
         packed = pack_tokens(token_ids)
@@ -196,11 +208,12 @@ def _runs_of_keys(extra_keys: object, count: int) -> list[tuple[int, int, Keys]]
     return runs
 
 
-def _digest_function(algorithm: str) -> Digest:
-    if algorithm.startswith("sha256"):
-        return sha256_digest
-    if algorithm == "blake2b_raw":
-        return blake2b_digest
+def _xxh3_digest(algorithm: str) -> Digest:
+    """The digest function xxh3-128.
+
+    Raises:
+        MissingExtraError: If its package is not installed.
+    """
     try:
         import xxhash
     except ImportError:

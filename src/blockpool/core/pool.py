@@ -20,14 +20,14 @@ from blockpool.core.arguments import (
 from blockpool.core.block import KVCacheBlock, home_of
 from blockpool.core.block_hash import as_group_id, scale_factor
 from blockpool.core.block_map import BlockHashToBlockMap, map_for_pool
-from blockpool.core.events import MEDIUM_GPU, AllBlocksCleared, BlockRemoved, KVCacheEvent
+from blockpool.core.events import AllBlocksCleared, KVCacheEvent
 from blockpool.core.free_queue import FreeKVCacheBlockQueue
 from blockpool.core.group_index import GroupIndex
 from blockpool.core.occupancy import Occupancy
-from blockpool.core.stored_events import external, new_block_hashes, stored_events
+from blockpool.core.refusals import no_such_block
+from blockpool.core.stored_events import new_block_hashes, removed_events, stored_events
 from blockpool.core.types import BoolArg, BytesArg, IntArg, MetricsCollector, Request
 from blockpool.errors import (
-    BlockStateError,
     ConfigError,
     OutOfBlocksError,
 )
@@ -139,7 +139,8 @@ class BlockPool:
         """The whole look-up of a prompt in one call: stops at the first block that any group misses. Changes nothing.
 
         Args:
-            block_hashes: Hashes of the prompt's full blocks, in order.
+            block_hashes: Hashes of the prompt's full blocks, in order. A list is read as far as the hit goes; of any
+                other sequence the first `max_blocks` are copied.
             kv_cache_group_ids: The groups that all must have a block for it to count.
             max_blocks: Look at no more than so many; None for all.
 
@@ -150,11 +151,8 @@ class BlockPool:
             ArgumentError: For a wrong type.
             ConfigError: For a group id or `max_blocks` out of range.
         """
-        hashes = as_list("block_hashes", block_hashes)
-        if max_blocks is not None:
-            limit = as_count("max_blocks", max_blocks)
-            if limit < len(hashes):
-                hashes = hashes[:limit]
+        limit = MAX_BLOCKS if max_blocks is None else as_count("max_blocks", max_blocks)
+        hashes = as_list("block_hashes", block_hashes, limit)
         found: list[list[KVCacheBlock]] = []
         for group_id in as_list("kv_cache_group_ids", kv_cache_group_ids):
             blocks = self._index_of(group_id).longest_prefix(hashes)
@@ -280,7 +278,7 @@ class BlockPool:
             events = stored_events(
                 request, all_blocks, hashes, first, start, stop, size, self.int_block_hashes
             )
-        home = home_of(self.free_block_queue.number, group_id)
+        home = home_of(self.free_block_queue.owner, group_id)
         index = self.cached_block_hash_to_block.group(group_id)
         self._num_cached_idle += index.insert_range(all_blocks, start, stop, hashes, first, home)
         self.kv_event_queue.extend(events)
@@ -289,7 +287,8 @@ class BlockPool:
     def evict_blocks(self, block_ids: Iterable[int]) -> None:
         """Drops the hashes of these blocks, whatever their count, because their content is no good. O(n).
 
-        They stay where they are, in the free queue or out of it. A block without a hash is passed over.
+        They stay where they are, in the free queue or out of it. The metrics collector is told of every block listed,
+        also of one that has no hash.
 
         Raises:
             ArgumentError: If something is no integer.
@@ -302,9 +301,7 @@ class BlockPool:
         for value in as_list("block_ids", block_ids):
             block_id = as_int("block_ids", value)
             if not 0 <= block_id < self.num_gpu_blocks:
-                raise BlockStateError(
-                    block_id, f"an id in 0 … {self.num_gpu_blocks - 1}", "there is no such block"
-                )
+                raise no_such_block(block_id, self.num_gpu_blocks)
             doomed.append(self.blocks[block_id])
         for block in doomed:
             self._maybe_evict_cached_block(block)
@@ -384,9 +381,7 @@ class BlockPool:
         else:
             dropped: list[bytes] = []
             num_dropped = self.cached_block_hash_to_block.evict_n(blocks, dropped)
-            for block_hash in dropped:
-                event = BlockRemoved([external(block_hash, self.int_block_hashes)], MEDIUM_GPU)
-                self.kv_event_queue.append(event)
+            self.kv_event_queue += removed_events(dropped, self.int_block_hashes)
         self.num_evictions += num_dropped
         return num_dropped
 

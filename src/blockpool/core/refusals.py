@@ -1,4 +1,4 @@
-"""The errors for blocks that a call cannot take."""
+"""Whose a block is, and the errors for blocks that a call cannot take."""
 
 from __future__ import annotations
 
@@ -80,3 +80,8 @@ def cannot_join(item: object, owner: i64) -> BlockPoolError:
     if item._home & OWNER_MASK in (owner, NOBODY):
         return BlockStateError(item.block_id, "not in a queue", "it is in one, or listed twice")
     return BlockStateError(item.block_id, "a block of this queue", "it belongs to another")
+
+
+def no_such_block(block_id: int, num_blocks: int) -> BlockPoolError:
+    """For an id that the pool does not have."""
+    return BlockStateError(block_id, f"an id in 0 … {num_blocks - 1}", "there is no such block")

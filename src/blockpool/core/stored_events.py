@@ -1,11 +1,11 @@
-"""What `cache_full_blocks` takes from the request: the hashes of the new blocks, and the events that tell of them."""
+"""What the pool takes from a request, the hashes of its new blocks, and the events that tell of them."""
 
 from __future__ import annotations
 
 from blockpool.core.arguments import as_bytes, as_list
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.block_hash import coarse_hash, external_block_hash
-from blockpool.core.events import MEDIUM_GPU, BlockStored, ExternalBlockHash, KVCacheEvent
+from blockpool.core.events import MEDIUM_GPU, BlockRemoved, BlockStored, ExternalBlockHash, KVCacheEvent
 from blockpool.core.refusals import not_own
 from blockpool.core.types import Request
 from blockpool.errors import ArgumentError, ConfigError
@@ -34,9 +34,9 @@ def new_block_hashes(request: Request, start: int, stop: int, factor: int) -> tu
     return [coarse_hash(hashes, factor, position) for position in range(first, stop)], first
 
 
-def external(block_hash: bytes, as_integer: bool) -> ExternalBlockHash:
-    """A hash in the form that events carry."""
-    return external_block_hash(block_hash) if as_integer else block_hash
+def removed_events(block_hashes: list[bytes], int_block_hashes: bool) -> list[KVCacheEvent]:
+    """One event per hash that was dropped from the index."""
+    return [BlockRemoved([_event_hash(digest, int_block_hashes)], MEDIUM_GPU) for digest in block_hashes]
 
 
 def stored_events(
@@ -83,8 +83,8 @@ def stored_events(
     while start < stop:
         end = _end_of_run(blocks, start, stop)
         if end > start:
-            hashes = [_external_of(block_hashes[i - first], int_block_hashes) for i in range(start, end)]
-            parent = None if start == 0 else _external_of(block_hashes[start - 1 - first], int_block_hashes)
+            hashes = [_event_hash(block_hashes[i - first], int_block_hashes) for i in range(start, end)]
+            parent = None if start == 0 else _event_hash(block_hashes[start - 1 - first], int_block_hashes)
             tokens = as_list("all_token_ids", all_token_ids[start * block_size : end * block_size])
             events.append(
                 BlockStored(hashes, parent, tokens, block_size, lora_id, MEDIUM_GPU, lora_name)  # type: ignore[arg-type]
@@ -104,5 +104,7 @@ def _end_of_run(blocks: list[object], start: int, stop: int) -> int:
     return stop
 
 
-def _external_of(block_hash: object, as_integer: bool) -> ExternalBlockHash:
-    return external(as_bytes("block_hashes", block_hash), as_integer)
+def _event_hash(block_hash: object, as_integer: bool) -> ExternalBlockHash:
+    """A hash in the form that events carry."""
+    digest = as_bytes("block_hashes", block_hash)
+    return external_block_hash(digest) if as_integer else digest

@@ -9,7 +9,7 @@ from typing import Final
 from librt.strings import BytesWriter, write_i32_le
 from mypy_extensions import i32, i64
 
-from blockpool.core.encoding import COMPILED
+from blockpool.core.build import COMPILED
 from blockpool.errors import ArgumentError, ConfigError
 
 MAX_TOKEN_ID: Final = 0xFFFFFFFF

@@ -52,7 +52,9 @@ class Request(Protocol):
     """What the pool reads of an engine's own request object."""
 
     @property
-    def request_id(self) -> str: ...
+    def request_id(self) -> str:
+        """Names the request for the engine; the pool carries it for nobody and does not read it."""
+        ...
 
     @property
     def block_hashes(self) -> Sequence[bytes]:
