@@ -1,0 +1,206 @@
+"""`RecencyList`: blocks in order of their last use, which counts what is younger than a block in O(log n).
+
+Compiled with mypyc; interpreted it does the same, more slowly.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.vecs import append, vec
+from mypy_extensions import i32, i64
+
+VACANT: Final = -1
+PINNED: Final = -2
+
+_FIRST_CAPACITY: Final = 1024
+
+
+def filled(length: i64, value: i32) -> vec[i32]:
+    """So many equal numbers."""
+    numbers = vec[i32](capacity=length)
+    index: i64 = 0
+    while index < length:
+        numbers = append(numbers, value)
+        index += 1
+    return numbers
+
+
+@final
+class RecencyList:
+    """Entries at ascending positions, the youngest last; a Fenwick tree holds what each weighs.
+
+    An entry is the youngest copy of a block (its owner is the block's slot) or pinned (somebody else notes where it
+    stands). It weighs 1, or 0, and carries besides the nameless blocks that stand between it and the next older
+    entry. Positions that have become vacant are won back now and then by moving all entries together, so that memory
+    follows the entries and not the uses: amortised O(1).
+
+    Attributes:
+        positions: By slot, where its youngest copy stands.
+        total: Weight of all entries and nameless blocks.
+        kept: Old positions of the entries that the latest `compact` kept, ascending.
+    """
+
+    def __init__(self) -> None:
+        self.positions: vec[i32] = vec[i32]()
+        self.total: i64 = 0
+        self.kept: vec[i32] = vec[i32]()
+        self._capacity: i64 = _FIRST_CAPACITY
+        self._next: i64 = 1
+        self._tree: vec[i32] = filled(_FIRST_CAPACITY + 1, 0)
+        self._owner: vec[i32] = filled(_FIRST_CAPACITY + 1, VACANT)
+        self._nameless: vec[i32] = filled(_FIRST_CAPACITY + 1, 0)
+        self._pending: i64 = 0
+
+    def has_room(self, count: i64) -> bool:
+        """Whether so many entries can be appended without `compact`. O(1)."""
+        return self._next + count <= self._capacity + 1
+
+    def add_slot(self) -> None:
+        """Makes room for one more slot, whose block stands nowhere yet. O(1)."""
+        self.positions = append(self.positions, 0)
+
+    def append(self, slot: i64) -> None:
+        """Puts a block at the young end. O(log n). There must be room.
+
+        Nameless blocks that were added since the last entry become its luggage.
+        """
+        position = self._next
+        self._next = position + 1
+        pending = self._pending
+        self._pending = 0
+        self._owner[position] = i32(slot)
+        self._nameless[position] = i32(pending)
+        self.positions[slot] = i32(position)
+        self._add(position, pending + 1)
+        self.total += 1
+
+    def append_nameless(self, count: i64) -> None:
+        """Puts blocks without a name at the young end. O(1)."""
+        self._pending += count
+        self.total += count
+
+    def weight_above(self, position: i64) -> i64:
+        """Weight of everything younger than an entry. O(log n)."""
+        tree = self._tree
+        older: i64 = 0
+        while position > 0:
+            older += i64(tree[position])
+            position -= position & -position
+        return self.total - older
+
+    def weight_at(self, position: i64) -> i64:
+        """Weight of an entry that weighs 1, with its luggage. O(1)."""
+        return 1 + i64(self._nameless[position])
+
+    def vacate(self, position: i64) -> None:
+        """Takes an entry of weight 1 away; its luggage stays. O(log n)."""
+        self._owner[position] = VACANT
+        self._add(position, -1)
+        self.total -= 1
+
+    def pin(self, position: i64) -> None:
+        """The entry is no longer the youngest copy of its block. O(1)."""
+        self._owner[position] = PINNED
+
+    def make_weightless(self, position: i64) -> None:
+        """A pinned entry weighs 0 from now on. O(log n)."""
+        self._owner[position] = PINNED
+        self._add(position, -1)
+        self.total -= 1
+
+    def make_nameless(self, position: i64) -> None:
+        """A weightless entry becomes a nameless block. O(log n)."""
+        self._owner[position] = VACANT
+        self._nameless[position] += 1
+        self._add(position, 1)
+        self.total += 1
+
+    def forget_name(self, position: i64) -> None:
+        """An entry of weight 1 becomes a nameless block. O(1)."""
+        self._owner[position] = VACANT
+        self._nameless[position] += 1
+
+    def compact(self, count: i64) -> None:
+        """Moves all entries together and makes room for `count` more, and for half as many as there are. O(n).
+
+        `kept` tells afterwards which positions there were; `moved` translates them.
+        """
+        kept = vec[i32]()
+        old_owner, old_nameless = self._owner, self._nameless
+        old: i64 = 1
+        while old < self._next:
+            if old_owner[old] != VACANT:
+                kept = append(kept, i32(old))
+            old += 1
+        self.kept = kept
+        num_kept = len(kept)
+        capacity = num_kept + num_kept // 2 + count + _FIRST_CAPACITY
+        owner = filled(capacity + 1, VACANT)
+        nameless = filled(capacity + 1, 0)
+        tree = filled(capacity + 1, 0)
+        positions = self.positions
+        luggage: i64 = 0
+        new: i64 = 0
+        old = 1
+        while old < self._next:
+            luggage += i64(old_nameless[old])
+            slot = i64(old_owner[old])
+            if slot != VACANT:
+                new += 1
+                weight = self._tree_weight(old) - i64(old_nameless[old])
+                owner[new] = i32(slot)
+                nameless[new] = i32(luggage)
+                tree[new] = i32(weight + luggage)
+                luggage = 0
+                if slot >= 0:
+                    positions[slot] = i32(new)
+            old += 1
+        self._pending += luggage
+        self._owner, self._nameless, self._tree = owner, nameless, tree
+        self._capacity = capacity
+        self._next = new + 1
+        self._build_tree()
+
+    def moved(self, position: i64) -> i64:
+        """Where an entry stands after `compact`; for a position that was vacant, where the next younger one does."""
+        kept = self.kept
+        low: i64 = 0
+        high: i64 = len(kept)
+        while low < high:
+            middle = (low + high) // 2
+            if i64(kept[middle]) < position:
+                low = middle + 1
+            else:
+                high = middle
+        return low + 1
+
+    def _add(self, position: i64, weight: i64) -> None:
+        tree = self._tree
+        capacity = self._capacity
+        change = i32(weight)
+        while position <= capacity:
+            tree[position] += change
+            position += position & -position
+
+    def _tree_weight(self, position: i64) -> i64:
+        """Weight at one position, luggage included, out of the tree."""
+        tree = self._tree
+        weight = i64(tree[position])
+        end = position - (position & -position)
+        position -= 1
+        while position > end:
+            weight -= i64(tree[position])
+            position -= position & -position
+        return weight
+
+    def _build_tree(self) -> None:
+        """Makes a Fenwick tree of the weights that stand in its place. O(n)."""
+        tree = self._tree
+        capacity = self._capacity
+        position: i64 = 1
+        while position <= capacity:
+            above = position + (position & -position)
+            if above <= capacity:
+                tree[above] += tree[position]
+            position += 1
