@@ -41,6 +41,15 @@ COMPILED_MODULES = (
     "tokens",
     "writers",
 )
+# The hot part of `blockpool curve`, in the same group.
+COMPILED_PASS = (
+    "hit_histogram",
+    "integer_lists",
+    "key_sampler",
+    "policies",
+    "recency_list",
+    "stack_distance",
+)
 
 # Only these commands build; metadata and sdist need no compiler.
 BUILD_COMMANDS = {"build", "build_ext", "bdist_wheel", "editable_wheel"}
@@ -63,6 +72,7 @@ def extension_modules() -> list[Any]:
         f"--cache-dir={os.devnull}",
     ]
     paths = [f"src/blockpool/core/{name}.py" for name in COMPILED_MODULES]
+    paths += [f"src/blockpool/replay/{name}.py" for name in COMPILED_PASS]
     return list(
         mypycify(
             options + paths,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from collections.abc import Callable
@@ -10,14 +11,25 @@ from typing import TypeVar
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 import blockpool
 from blockpool.core.hasher import HASH_ALGORITHMS
 from blockpool.errors import ConfigError
-from blockpool.replay import ReplayResult, ReplaySettings, replay, replay_many, report_as_dict
+from blockpool.replay import (
+    ReplayResult,
+    ReplaySettings,
+    replay,
+    replay_many,
+    report_as_dict,
+    study,
+    study_as_dict,
+)
+from blockpool.replay.curve_report import csv_rows
+from blockpool.replay.curve_study import MAX_VERIFIED
+from blockpool.replay.policy_points import LRU, POLICIES, parse_policies
 from blockpool.replay.settings import DEFAULT_HASH, RULES, WINDOWS
-from blockpool.replay.sizes import blocks_for_memory, parse_block_counts
+from blockpool.replay.sizes import blocks_for_memory, parse_block_counts, parse_sampling
 from blockpool.replay.tables import PLAIN_WIDTH, print_report
 from blockpool.trace import TRACE_FORMATS, WORKLOAD_KINDS, generate, open_trace_for_writing, write_trace
 from blockpool.trace.formats import DEFAULT_TOKEN_BLOCK_SIZE, MAX_BLOCK_SIZE, MOONCAKE_BLOCK_SIZE
@@ -26,6 +38,58 @@ from blockpool.trace.generator import MAX_SEED
 T = TypeVar("T")
 
 _BLOCK_SIZE = click.IntRange(1, MAX_BLOCK_SIZE)
+
+
+def _common_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of everything that plays a trace."""
+    options = (
+        click.option("--memory", metavar="SIZE[,SIZE...]", help="Size of the pool as memory, such as 40GiB."),
+        click.option(
+            "--bytes-per-block", metavar="SIZE", help="Memory of one block, such as 2MiB; goes with --memory."
+        ),
+        click.option(
+            "--rules",
+            type=click.Choice(RULES),
+            default=RULES[0],
+            show_default=True,
+            help="Who is imitated.",
+        ),
+        click.option(
+            "--window",
+            type=click.Choice(WINDOWS),
+            default=WINDOWS[0],
+            show_default=True,
+            help="What is measured.",
+        ),
+        click.option(
+            "--block-size",
+            type=_BLOCK_SIZE,
+            help="Tokens per block.  [default: 16 for token ids, 512 for mooncake]",
+        ),
+        click.option(
+            "--hash",
+            "hash_algorithm",
+            type=click.Choice(HASH_ALGORITHMS),
+            default=DEFAULT_HASH,
+            show_default=True,
+            help="How token ids are hashed.",
+        ),
+        click.option(
+            "--reuse-uncached-first",
+            is_flag=True,
+            help="Recycle blocks that can never hit before those that can.",
+        ),
+        click.option("--skip-bad", is_flag=True, help="Count bad lines instead of stopping."),
+        click.option(
+            "--jobs",
+            type=click.IntRange(1),
+            help="Processes for several sizes.  [default: one per processor]",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -42,30 +106,7 @@ def cli() -> None:
     metavar="N[,N...]",
     help="Usable blocks of the pool; 10k and 1M work; several run in parallel.",
 )
-@click.option("--memory", metavar="SIZE[,SIZE...]", help="Size of the pool as memory, such as 40GiB.")
-@click.option(
-    "--bytes-per-block", metavar="SIZE", help="Memory of one block, such as 2MiB; goes with --memory."
-)
-@click.option(
-    "--rules", type=click.Choice(RULES), default=RULES[0], show_default=True, help="Who is imitated."
-)
-@click.option(
-    "--window", type=click.Choice(WINDOWS), default=WINDOWS[0], show_default=True, help="What is measured."
-)
-@click.option(
-    "--block-size", type=_BLOCK_SIZE, help="Tokens per block.  [default: 16 for token ids, 512 for mooncake]"
-)
-@click.option(
-    "--hash",
-    "hash_algorithm",
-    type=click.Choice(HASH_ALGORITHMS),
-    default=DEFAULT_HASH,
-    show_default=True,
-    help="How token ids are hashed.",
-)
-@click.option(
-    "--reuse-uncached-first", is_flag=True, help="Recycle blocks that can never hit before those that can."
-)
+@_common_options
 @click.option(
     "--sample-rate",
     type=click.FloatRange(0, 1, min_open=True),
@@ -75,11 +116,6 @@ def cli() -> None:
 @click.option(
     "--check-every", type=click.IntRange(1), metavar="K", help="Check them after every K-th request."
 )
-@click.option("--skip-bad", is_flag=True, help="Count bad lines instead of stopping.")
-@click.option(
-    "--jobs", type=click.IntRange(1), help="Processes for several sizes.  [default: one per processor]"
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def replay_command(
     trace: str,
     blocks: str | None,
@@ -124,6 +160,106 @@ def replay_command(
         return
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     print_report(console, trace, settings, results)
+
+
+@cli.command("curve")
+@click.argument("trace")
+@click.option("--blocks", metavar="N[,N...]", help="Sizes that shall be in the table, too; 10k and 1M work.")
+@_common_options
+@click.option(
+    "--policies",
+    default=LRU,
+    show_default=True,
+    metavar="NAME[,NAME...]",
+    help=f"Compare with other policies: {', '.join(POLICIES)}.",
+)
+@click.option(
+    "--verify",
+    type=click.IntRange(0, MAX_VERIFIED),
+    default=0,
+    metavar="N",
+    help="Replay N random sizes through the real pool and compare.",
+)
+@click.option("--sample", metavar="1/R", help="Look at one of R blocks only, and show the error.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="Of the sample and of the random sizes.",
+)
+@click.option("--csv", "as_csv", is_flag=True, help="Print every step of the curve as CSV.")
+def curve_command(
+    trace: str,
+    blocks: str | None,
+    memory: str | None,
+    bytes_per_block: str | None,
+    rules: str,
+    window: str,
+    block_size: int | None,
+    hash_algorithm: str,
+    reuse_uncached_first: bool,
+    skip_bad: bool,
+    jobs: int | None,
+    as_json: bool,
+    policies: str,
+    verify: int,
+    sample: str | None,
+    seed: int,
+    as_csv: bool,
+) -> None:
+    """Tell the hits at every size of the pool, exactly and in one pass.
+
+    TRACE as for `blockpool replay`.
+    """
+    if as_json and as_csv:
+        raise click.UsageError("either --json or --csv")
+    sizes = _as_usage(
+        lambda: (
+            []
+            if blocks is memory is bytes_per_block is None
+            else _pool_sizes(blocks, memory, bytes_per_block)
+        )
+    )
+    names = _as_usage(lambda: parse_policies(policies))
+    one_in = _as_usage(lambda: 1 if sample is None else parse_sampling(sample))
+    settings = _as_usage(
+        lambda: ReplaySettings(
+            rules=rules,
+            window=window,
+            reuse_uncached_first=reuse_uncached_first,
+            skip_bad=skip_bad,
+            block_size=block_size,
+            hash_algorithm=hash_algorithm,
+        )
+    )
+    with _progress_bar() as bar:
+        reading = bar.add_task("reading", total=None)
+        verifying = bar.add_task("verifying", total=verify, visible=bool(verify))
+        found = _as_usage(
+            lambda: study(
+                trace,
+                settings,
+                blocks=sizes,
+                policies=names,
+                verify=verify,
+                one_in=one_in,
+                seed=seed,
+                jobs=jobs,
+                progress=None if bar.disable else _show_fraction(bar, reading),
+                finished=lambda done: bar.update(verifying, completed=done),
+            )
+        )
+    if as_json:
+        click.echo(
+            json.dumps(study_as_dict(found, version=blockpool.__version__, compiled=blockpool.COMPILED))
+        )
+    elif as_csv:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(csv_rows(found))
+    else:
+        from blockpool.replay.curve_tables import print_study
+
+        print_study(Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH), found)
 
 
 @cli.command("generate")
@@ -181,24 +317,29 @@ def _as_usage(call: Callable[[], T]) -> T:
 
 
 def _run(trace: str, sizes: list[int], settings: ReplaySettings, jobs: int | None) -> list[ReplayResult]:
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    )
-    with bar:
+    with _progress_bar() as bar:
         if len(sizes) > 1:
             task = bar.add_task(f"{len(sizes)} pools", total=len(sizes))
             return replay_many(
                 trace, sizes, settings, jobs=jobs, finished=lambda done: bar.update(task, completed=done)
             )
-        task = bar.add_task("replaying", total=None)
-
-        def show(fraction: float | None) -> None:
-            bar.update(task, completed=fraction or 0.0, total=None if fraction is None else 1.0)
-
+        show = _show_fraction(bar, bar.add_task("replaying", total=None))
         return [replay(trace, sizes[0], settings, progress=None if bar.disable else show)]
+
+
+def _progress_bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+
+
+def _show_fraction(bar: Progress, task: TaskID) -> Callable[[float | None], None]:
+    def show(fraction: float | None) -> None:
+        bar.update(task, completed=fraction or 0.0, total=None if fraction is None else 1.0)
+
+    return show

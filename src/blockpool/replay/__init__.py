@@ -1,24 +1,44 @@
-"""Replaying traces through the real `BlockPool`: hit rates, evictions, occupancy, residency, speed."""
+"""Replaying traces through the real `BlockPool`: hit rates, evictions, occupancy, residency, speed.
 
+`curve` and `study` tell the hits at every size of the pool from one pass, and let the pool vouch for them.
+"""
+
+from blockpool.replay.curve_pass import curve, refusing_points
+from blockpool.replay.curve_report import study_as_dict
+from blockpool.replay.curve_study import CurveRow, CurveStudy, study
 from blockpool.replay.driver import replay
+from blockpool.replay.hit_curve import CurvePoint, HitCurve
 from blockpool.replay.occupancy import OccupancyMeans, OccupancyPoint
 from blockpool.replay.parallel import replay_many
+from blockpool.replay.policy_points import PolicyPoint
 from blockpool.replay.pool_run import PoolRun
 from blockpool.replay.report import report_as_dict
 from blockpool.replay.residency import Quantiles, Residency
 from blockpool.replay.result import ReplayResult, WindowCounts
+from blockpool.replay.sampled_hits import ErrorBound, SampledHits
 from blockpool.replay.settings import ReplaySettings
 
 __all__ = [
+    "CurvePoint",
+    "CurveRow",
+    "CurveStudy",
+    "ErrorBound",
+    "HitCurve",
     "OccupancyMeans",
     "OccupancyPoint",
+    "PolicyPoint",
     "PoolRun",
     "Quantiles",
     "ReplayResult",
     "ReplaySettings",
     "Residency",
+    "SampledHits",
     "WindowCounts",
+    "curve",
+    "refusing_points",
     "replay",
     "replay_many",
     "report_as_dict",
+    "study",
+    "study_as_dict",
 ]

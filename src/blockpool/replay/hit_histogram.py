@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from librt.vecs import append, vec
 from mypy_extensions import i64
+
+from blockpool.replay.integer_lists import IntegerList, append, filled
 
 UNBOUNDED: Final = 1 << 62
 
@@ -15,8 +16,8 @@ class HitHistogram:
     """Counts hits as changes of a step function of the capacity. Memory follows the largest capacity that matters."""
 
     def __init__(self) -> None:
-        self._blocks: vec[i64] = vec[i64]()
-        self._tokens: vec[i64] = vec[i64]()
+        self._blocks: IntegerList = filled(0, 0)
+        self._tokens: IntegerList = filled(0, 0)
 
     def add(self, start: i64, stop: i64, tokens: i64) -> None:
         """One block of so many tokens hits at capacities `start` … `stop` - 1; `UNBOUNDED` for no end. O(1)."""

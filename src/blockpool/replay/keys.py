@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from blockpool.core.extra_keys import block_extra_keys
 from blockpool.core.hasher import BlockHasher
 from blockpool.trace.request import TraceRequest
@@ -18,23 +20,25 @@ class KeyMaker:
     with token ids is hashed, block by block, with adapter and salt as extra keys and always the same seed.
     """
 
-    def __init__(self, hash_algorithm: str) -> None:
+    def __init__(self, hash_algorithm: str, *, plain_ids: bool = False) -> None:
         """Starts without a block size; the first request with tokens brings it.
 
         Args:
             hash_algorithm: One of `HASH_ALGORITHMS`.
+            plain_ids: The key of a block id is the id itself: for whoever keeps an index of his own.
         """
         self._hash_algorithm = hash_algorithm
+        self._plain_ids = plain_ids
         self._hasher: BlockHasher | None = None
 
-    def prompt_keys(self, request: TraceRequest) -> list[bytes]:
+    def prompt_keys(self, request: TraceRequest) -> list[Any]:
         """Keys of all blocks of the prompt, the partial last one included."""
         if request.block_ids is not None:
-            return _id_keys(request.block_ids)
+            return self._id_keys(request.block_ids)
         assert request.token_ids is not None
         return self._token_keys(request, request.token_ids, with_partial=True)
 
-    def full_keys(self, request: TraceRequest, num_tokens: int) -> list[bytes]:
+    def full_keys(self, request: TraceRequest, num_tokens: int) -> list[Any]:
         """Keys of the full blocks among the first tokens of prompt and output.
 
         Args:
@@ -42,7 +46,7 @@ class KeyMaker:
                 tokens, exactly that when it has block ids.
         """
         if request.block_ids is not None:
-            return _id_keys(request.block_ids[: _num_full_blocks(request)])
+            return self._id_keys(request.block_ids[: _num_full_blocks(request)])
         assert request.token_ids is not None
         tokens = request.token_ids
         if request.output_token_ids:
@@ -64,15 +68,16 @@ class KeyMaker:
             keys.append(hasher.hash_block(keys[-1] if keys else None, tail, tail_extra))
         return keys
 
+    def _id_keys(self, block_ids: list[int]) -> list[Any]:
+        if self._plain_ids:
+            return block_ids
+        return [block_id.to_bytes(_ID_BYTES, "big", signed=True) for block_id in block_ids]
+
     def _hasher_for(self, request: TraceRequest) -> BlockHasher:
         assert request.block_size is not None
         if self._hasher is None or self._hasher.block_size != request.block_size:
             self._hasher = BlockHasher(self._hash_algorithm, request.block_size, REPLAY_SEED)
         return self._hasher
-
-
-def _id_keys(block_ids: list[int]) -> list[bytes]:
-    return [block_id.to_bytes(_ID_BYTES, "big", signed=True) for block_id in block_ids]
 
 
 def _num_full_blocks(request: TraceRequest) -> int:

@@ -7,23 +7,14 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from librt.vecs import append, vec
-from mypy_extensions import i32, i64
+from mypy_extensions import i64
+
+from blockpool.replay.integer_lists import IntegerList, append, filled
 
 VACANT: Final = -1
 PINNED: Final = -2
 
 _FIRST_CAPACITY: Final = 1024
-
-
-def filled(length: i64, value: i32) -> vec[i32]:
-    """So many equal numbers."""
-    numbers = vec[i32](capacity=length)
-    index: i64 = 0
-    while index < length:
-        numbers = append(numbers, value)
-        index += 1
-    return numbers
 
 
 @final
@@ -42,14 +33,14 @@ class RecencyList:
     """
 
     def __init__(self) -> None:
-        self.positions: vec[i32] = vec[i32]()
+        self.positions: IntegerList = filled(0, 0)
         self.total: i64 = 0
-        self.kept: vec[i32] = vec[i32]()
+        self.kept: IntegerList = filled(0, 0)
         self._capacity: i64 = _FIRST_CAPACITY
         self._next: i64 = 1
-        self._tree: vec[i32] = filled(_FIRST_CAPACITY + 1, 0)
-        self._owner: vec[i32] = filled(_FIRST_CAPACITY + 1, VACANT)
-        self._nameless: vec[i32] = filled(_FIRST_CAPACITY + 1, 0)
+        self._tree: IntegerList = filled(_FIRST_CAPACITY + 1, 0)
+        self._owner: IntegerList = filled(_FIRST_CAPACITY + 1, VACANT)
+        self._nameless: dict[int, int] = {}  # by position; mostly there are none
         self._pending: i64 = 0
 
     def has_room(self, count: i64) -> bool:
@@ -69,9 +60,10 @@ class RecencyList:
         self._next = position + 1
         pending = self._pending
         self._pending = 0
-        self._owner[position] = i32(slot)
-        self._nameless[position] = i32(pending)
-        self.positions[slot] = i32(position)
+        self._owner[position] = slot
+        if pending:
+            self._nameless[position] = pending
+        self.positions[slot] = position
         self._add(position, pending + 1)
         self.total += 1
 
@@ -85,13 +77,16 @@ class RecencyList:
         tree = self._tree
         older: i64 = 0
         while position > 0:
-            older += i64(tree[position])
+            older += tree[position]
             position -= position & -position
         return self.total - older
 
     def weight_at(self, position: i64) -> i64:
         """Weight of an entry that weighs 1, with its luggage. O(1)."""
-        return 1 + i64(self._nameless[position])
+        if self._nameless:
+            luggage: i64 = self._nameless.get(position, 0)
+            return 1 + luggage
+        return 1
 
     def vacate(self, position: i64) -> None:
         """Takes an entry of weight 1 away; its luggage stays. O(log n)."""
@@ -112,49 +107,46 @@ class RecencyList:
     def make_nameless(self, position: i64) -> None:
         """A weightless entry becomes a nameless block. O(log n)."""
         self._owner[position] = VACANT
-        self._nameless[position] += 1
+        self._nameless[position] = self._nameless.get(position, 0) + 1
         self._add(position, 1)
         self.total += 1
-
-    def forget_name(self, position: i64) -> None:
-        """An entry of weight 1 becomes a nameless block. O(1)."""
-        self._owner[position] = VACANT
-        self._nameless[position] += 1
 
     def compact(self, count: i64) -> None:
         """Moves all entries together and makes room for `count` more, and for half as many as there are. O(n).
 
         `kept` tells afterwards which positions there were; `moved` translates them.
         """
-        kept = vec[i32]()
+        kept = filled(0, 0)
         old_owner, old_nameless = self._owner, self._nameless
         old: i64 = 1
         while old < self._next:
             if old_owner[old] != VACANT:
-                kept = append(kept, i32(old))
+                kept = append(kept, old)
             old += 1
         self.kept = kept
         num_kept = len(kept)
         capacity = num_kept + num_kept // 2 + count + _FIRST_CAPACITY
         owner = filled(capacity + 1, VACANT)
-        nameless = filled(capacity + 1, 0)
+        nameless: dict[int, int] = {}
         tree = filled(capacity + 1, 0)
         positions = self.positions
         luggage: i64 = 0
         new: i64 = 0
         old = 1
         while old < self._next:
-            luggage += i64(old_nameless[old])
-            slot = i64(old_owner[old])
+            here: i64 = old_nameless.get(old, 0)
+            luggage += here
+            slot = old_owner[old]
             if slot != VACANT:
                 new += 1
-                weight = self._tree_weight(old) - i64(old_nameless[old])
-                owner[new] = i32(slot)
-                nameless[new] = i32(luggage)
-                tree[new] = i32(weight + luggage)
+                weight = self._tree_weight(old) - here
+                owner[new] = slot
+                if luggage != 0:
+                    nameless[new] = luggage
+                tree[new] = weight + luggage
                 luggage = 0
                 if slot >= 0:
-                    positions[slot] = i32(new)
+                    positions[slot] = new
             old += 1
         self._pending += luggage
         self._owner, self._nameless, self._tree = owner, nameless, tree
@@ -169,7 +161,7 @@ class RecencyList:
         high: i64 = len(kept)
         while low < high:
             middle = (low + high) // 2
-            if i64(kept[middle]) < position:
+            if kept[middle] < position:
                 low = middle + 1
             else:
                 high = middle
@@ -178,19 +170,18 @@ class RecencyList:
     def _add(self, position: i64, weight: i64) -> None:
         tree = self._tree
         capacity = self._capacity
-        change = i32(weight)
         while position <= capacity:
-            tree[position] += change
+            tree[position] += weight
             position += position & -position
 
     def _tree_weight(self, position: i64) -> i64:
         """Weight at one position, luggage included, out of the tree."""
         tree = self._tree
-        weight = i64(tree[position])
+        weight = tree[position]
         end = position - (position & -position)
         position -= 1
         while position > end:
-            weight -= i64(tree[position])
+            weight -= tree[position]
             position -= position & -position
         return weight
 

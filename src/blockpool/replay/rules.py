@@ -13,7 +13,7 @@ of a vLLM engine. A trace of block ids does not say what was generated, so there
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from blockpool.replay.keys import KeyMaker
 from blockpool.replay.settings import ENGINE_RULES
@@ -24,12 +24,12 @@ class RequestPlan(NamedTuple):
     """What one request wants of the pool.
 
     Attributes:
-        keys: Keys of the blocks to index, in order from the first block on.
+        keys: Keys of the blocks to index, in order from the first block on, as the key maker makes them.
         num_blocks: Blocks to hold, at least `len(keys)`.
         max_hit_blocks: How many leading blocks may come from the cache, at most `len(keys)`.
     """
 
-    keys: list[bytes]
+    keys: list[Any]
     num_blocks: int
     max_hit_blocks: int
 

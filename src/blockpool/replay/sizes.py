@@ -1,4 +1,4 @@
-"""Pool sizes as people write them: "10k", "40GiB"."""
+"""Pool sizes and shares as people write them: "10k", "40GiB", "1/100"."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from blockpool.replay.settings import check_pool_blocks
 
 _COUNT = re.compile(r"([0-9]{1,18})([kM]?)", re.ASCII)
 _COUNT_FACTORS = {"": 1, "k": 10**3, "M": 10**6}
+
+_SAMPLING = re.compile(r"1/([0-9]{1,9})", re.ASCII)
+MAX_SAMPLING = 1 << 20
 
 _BYTES = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))? ?([A-Za-z]*)", re.ASCII)
 _BYTE_FACTORS = {"": 1, "b": 1}
@@ -32,6 +35,18 @@ def parse_block_counts(text: str) -> list[int]:
         check_pool_blocks(count)
         counts.append(count)
     return counts
+
+
+def parse_sampling(text: str) -> int:
+    """Reads "1/100": one of so many blocks, 1 … 1,048,576.
+
+    Raises:
+        ConfigError: Not such a share.
+    """
+    match = _SAMPLING.fullmatch(text.strip())
+    if match is None or not 1 <= int(match[1]) <= MAX_SAMPLING:
+        raise ConfigError("sample", text, f"must be a share such as 1/100, at most 1/{MAX_SAMPLING}")
+    return int(match[1])
 
 
 def parse_bytes(field: str, text: str) -> int:

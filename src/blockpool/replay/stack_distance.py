@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from librt.vecs import append, vec
-from mypy_extensions import i32, i64
+from mypy_extensions import i64
 
 from blockpool.replay.hit_histogram import UNBOUNDED, HitHistogram
+from blockpool.replay.integer_lists import IntegerList, append, filled
 from blockpool.replay.recency_list import RecencyList
 
+NEVER_FOUND: Final = -1
 _ROOT: Final = -1
 _NOTHING_LOST: Final = 0
 _EVERYTHING_LOST: Final = 1 << 62
@@ -68,17 +69,20 @@ class StackPass:
         num_uncertain: How many uncertain places there have been.
     """
 
-    def __init__(self, reuse_uncached_first: bool) -> None:
+    def __init__(self, reuse_uncached_first: bool, record: bool = False) -> None:
         """An empty list.
 
         Args:
             reuse_uncached_first: As the pool's.
+            record: Keep every look-up that is counted, for `take_record`.
         """
         self.hits: HitHistogram = HitHistogram()
         self.num_uncertain: int = 0
         self._reuse_uncached_first: bool = reuse_uncached_first
+        self._record: bool = record
+        self._recorded: IntegerList = filled(0, 0)
         self._slots: dict[object, int] = {}
-        self._parents: vec[i32] = vec[i32]()
+        self._parents: IntegerList = filled(0, 0)
         self._recency: RecencyList = RecencyList()
         # Older copies of a block that has several, the oldest first: only those that some pool may still take.
         self._older_copies: dict[int, list[int]] = {}
@@ -114,7 +118,7 @@ class StackPass:
         num_keys: i64 = len(keys)
         if not recency.has_room(num_keys):
             self._compact(num_keys)
-        chain = vec[i32](capacity=num_keys)
+        chain = filled(0, 0)
         known: i64 = 0
         parent: i64 = _ROOT
         for key in keys:
@@ -122,18 +126,23 @@ class StackPass:
             if found is None:
                 slot: i64 = len(self._slots)
                 self._slots[key] = slot
-                self._parents = append(self._parents, i32(parent))
+                self._parents = append(self._parents, parent)
                 recency.add_slot()
             else:
                 slot = found
-                if i64(self._parents[slot]) != parent:
+                if self._parents[slot] != parent:
                     return len(chain)
                 known += 1
-            chain = append(chain, i32(slot))
+            chain = append(chain, slot)
             parent = slot
         num_lookups = max_hit_blocks if max_hit_blocks < num_keys else num_keys
         num_found = num_lookups if num_lookups < known else known
         bounds_of_copies = self._look_up(chain, num_found, tokens, measured)
+        if self._record and measured:
+            index = num_found
+            while index < num_lookups:
+                self._note(chain[index], NEVER_FOUND, tokens[index])
+                index += 1
         self._take(chain, num_found, num_lookups, known, bounds_of_copies)
         if not self._reuse_uncached_first:
             recency.append_nameless(num_nameless)
@@ -142,12 +151,12 @@ class StackPass:
             self._doubts = []
         index = num_keys - 1
         while index >= 0:
-            recency.append(i64(chain[index]))
+            recency.append(chain[index])
             index -= 1
         return -1
 
     def _look_up(
-        self, chain: vec[i32], num_found: i64, tokens: list[int], measured: bool
+        self, chain: IntegerList, num_found: i64, tokens: list[int], measured: bool
     ) -> list[list[list[int]]]:
         """Counts the hits of one request.
 
@@ -161,8 +170,8 @@ class StackPass:
         before: i64 = 0
         index: i64 = 0
         while index < num_found:
-            slot = i64(chain[index])
-            position = i64(recency.positions[slot])
+            slot = chain[index]
+            position = recency.positions[slot]
             # Blocks that were used together stand side by side, the later ones below.
             if index > 0 and position == before - 1:
                 above += recency.weight_at(before)
@@ -171,16 +180,35 @@ class StackPass:
             before = position
             if measured:
                 block_tokens: i64 = tokens[index]
-                if simple:
+                if self._record:
+                    self._note(slot, above, block_tokens)
+                elif simple:
                     self.hits.add(above + 1, UNBOUNDED, block_tokens)
                 else:
                     self._count(self._present(position, above), block_tokens)
             if self._older_copies:
                 copies = self._older_copies.get(slot)
                 if copies is not None:
-                    bounds_of_copies.append([self._present(copy, recency.weight_above(copy)) for copy in copies])
+                    bounds_of_copies.append(
+                        [self._present(copy, recency.weight_above(copy)) for copy in copies]
+                    )
             index += 1
         return bounds_of_copies
+
+    def take_record(self) -> list[tuple[int, int, int]]:
+        """Every look-up counted: number of the block, stack distance (or `NEVER_FOUND`), tokens. O(look-ups)."""
+        record: list[tuple[int, int, int]] = []
+        index: i64 = 0
+        while index < len(self._recorded):
+            numbers = (self._recorded[index], self._recorded[index + 1], self._recorded[index + 2])
+            record.append(numbers)
+            index += 3
+        return record
+
+    def _note(self, slot: i64, above: i64, tokens: i64) -> None:
+        recorded = append(self._recorded, slot)
+        recorded = append(recorded, above)
+        self._recorded = append(recorded, tokens)
 
     def _count(self, bounds: list[int], tokens: i64) -> None:
         index = 0
@@ -243,7 +271,7 @@ class StackPass:
 
     def _take(
         self,
-        chain: vec[i32],
+        chain: IntegerList,
         num_found: i64,
         num_lookups: i64,
         known: i64,
@@ -257,8 +285,8 @@ class StackPass:
         next_bounds = 0
         index: i64 = 0
         while index < num_found:
-            slot = i64(chain[index])
-            position = i64(recency.positions[slot])
+            slot = chain[index]
+            position = recency.positions[slot]
             if position < self._oldest_taken:
                 self._oldest_taken = position
             if self._older_copies and slot in self._older_copies:
@@ -269,8 +297,8 @@ class StackPass:
             index += 1
         index = num_lookups
         while index < known:
-            slot = i64(chain[index])
-            position = i64(recency.positions[slot])
+            slot = chain[index]
+            position = recency.positions[slot]
             recency.pin(position)
             if slot in self._older_copies:
                 self._older_copies[slot].append(position)

@@ -19,6 +19,7 @@ class TraceReader:
         name: The trace as errors name it.
         format: "mooncake", "kvcache-simulator" or "token-ids"; None before the first request.
         requests: Requests handed out by the latest iteration.
+        line: Line of the latest of them, from 1; 0 before the first.
         bad_lines: Lines skipped by the latest iteration; 0 unless `skip_bad`.
         first_bad: Why the first of them was skipped.
     """
@@ -53,6 +54,7 @@ class TraceReader:
         self.name = self._source.name
         self.format: str | None = None
         self.requests = 0
+        self.line = 0
         self.bad_lines = 0
         self.first_bad: TraceError | None = None
 
@@ -65,7 +67,7 @@ class TraceReader:
             MissingExtraError: zstd data without the package that unpacks it.
         """
         parser = LineParser(self._block_size)
-        self.format, self.requests, self.bad_lines, self.first_bad = None, 0, 0, None
+        self.format, self.requests, self.line, self.bad_lines, self.first_bad = None, 0, 0, 0, None
         for number, line in self._source.lines():
             if line is not None and (not line or line.isspace()):
                 continue
@@ -78,6 +80,7 @@ class TraceReader:
                 continue
             self.format = parser.format
             self.requests += 1
+            self.line = number
             yield request
         if not self.requests:
             raise TraceError(self.name, 0, self._why_empty())
