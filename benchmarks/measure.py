@@ -30,6 +30,8 @@ class Size:
     small_pool_blocks: int
     large_pool_blocks: int
     allocation_rounds: int
+    curve_lookups: int
+    curve_requests: int  # of a generated trace; 0: the public one, if it is there
 
 
 FULL = Size(
@@ -42,6 +44,8 @@ FULL = Size(
     small_pool_blocks=1_000,
     large_pool_blocks=100_000,
     allocation_rounds=301,
+    curve_lookups=10_000_000,
+    curve_requests=0,
 )
 QUICK = Size(
     rounds=3,
@@ -53,6 +57,8 @@ QUICK = Size(
     small_pool_blocks=500,
     large_pool_blocks=2_000,
     allocation_rounds=11,
+    curve_lookups=20_000,
+    curve_requests=100,
 )
 
 

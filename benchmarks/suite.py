@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from benchmarks import allocation, building, hashing, request_path
+from benchmarks import allocation, building, curves, hashing, request_path
 from benchmarks.measure import Row, Size
 from benchmarks.peer import Peer
 
@@ -21,6 +21,10 @@ BOUNDS: dict[str, dict[str, float]] = {
         "build-memory": 0.6,
         "build-pause": 0.75,
         "allocate": 1.5,
+        "curve-command": 1.0,
+        "curve-pass": 5.0,
+        "curve-doubling": 2.3,
+        "curve-memory": 1.0,
     },
     "interpreted": {
         "request": 2.5,
@@ -33,10 +37,14 @@ BOUNDS: dict[str, dict[str, float]] = {
         "build-memory": 0.8,
         "build-pause": 1.0,
         "allocate": 1.5,
+        "curve-command": 0.1,
+        "curve-pass": 0.2,
+        "curve-doubling": 2.5,
+        "curve-memory": 1.0,
     },
 }
 
-PARTS = ("request", "request-events", "hash", "build", "allocate")
+PARTS = ("request", "request-events", "hash", "build", "allocate", "curve")
 
 
 def run(peer: Peer, size: Size, build: str, parts: Collection[str] = PARTS) -> Iterator[Row]:
@@ -50,6 +58,7 @@ def run(peer: Peer, size: Size, build: str, parts: Collection[str] = PARTS) -> I
         "hash": lambda: hashing.measure(peer, size, bounds),
         "build": lambda: building.measure(size, bounds),
         "allocate": lambda: [allocation.measure(size, bounds["allocate"])],
+        "curve": lambda: curves.measure(size, bounds),
     }
     for part in PARTS:
         if part in parts:

@@ -175,7 +175,7 @@ def _chosen_capacities(curve: HitCurve, blocks: Sequence[int]) -> dict[int, list
     while power < last:
         noted.setdefault(power, [])
         power *= 2
-    noted.setdefault(first, []).append("largest request")
+    noted.setdefault(first, []).append("smallest")
     for share in SHARES:
         noted.setdefault(curve.capacity_for_share(share), []).append(f"{share:.0%} of max")
     noted.setdefault(curve.knee(), []).append("knee")
@@ -216,6 +216,6 @@ def _compare_with_replay(
         )
         if found != point:
             raise BlockPoolError(
-                f"the curve is wrong, please report it: {point.hit_blocks:,} blocks and {point.hit_tokens:,} tokens hit "
-                f"at {point.capacity:,} blocks, but replay finds {found.hit_blocks:,} and {found.hit_tokens:,}"
+                f"the curve is wrong, please report it: {point.hit_blocks:,} blocks and {point.hit_tokens:,} tokens "
+                f"hit at {point.capacity:,} blocks, but replay finds {found.hit_blocks:,} and {found.hit_tokens:,}"
             )

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from blockpool.replay.curve_study import CurveRow, CurveStudy
 
-_PLOT_WIDTH = 62
+_PLOT_WIDTH = 54
 _PLOT_HEIGHT = 12
 _PLOT_POINTS = 250
 _LABEL_PLACES = {"lru": 50, "fifo": 70, "optimal": 20}  # per cent of the way

@@ -1,0 +1,158 @@
+"""`blockpool curve`: what it prints, what it refuses, and that replay agrees."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from blockpool.replay import curve_study
+
+from .cli_support import invoke, invoke_json, run
+
+pytest.importorskip("click.testing", reason="the extra cli is not installed")
+pytest.importorskip("plotille", reason="the extra cli is not installed")
+
+
+def curve_json(*arguments: str) -> dict[str, object]:
+    report: dict[str, object] = json.loads(invoke("curve", *arguments, "--json").stdout)
+    return report
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    path = tmp_path / "trace"
+    chains = [[1], [2], [3], [1, 4], [2], [3], [1, 4, 5]]
+    lines = [json.dumps({"hash_ids": ids, "input_length": 16 * len(ids), "block_size": 16}) for ids in chains]
+    path.write_text("\n".join(lines), encoding="ascii")
+    return str(path)
+
+
+def test_table_and_plot() -> None:
+    done = run(
+        "curve", "demo", "--policies", "lru,fifo,optimal", env={**os.environ, "PYTHONIOENCODING": "utf-8"}
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    output = done.stdout.decode()
+    assert "\x1b" not in output
+    assert max(map(len, output.splitlines())) <= 80
+    for words in ("demo: kvcache-simulator trace, trace rules, 1,000 requests", "knee", "50% of max", "fifo"):
+        assert words in output
+    for words in ("Below 746 blocks, requests are refused.", "Exact at every capacity.", "\u28c0", "optimal"):
+        assert words in output
+
+
+def test_no_plot_where_it_cannot_be_shown() -> None:
+    done = run("curve", "demo", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert b"knee" in done.stdout
+    assert b"\\u28" not in done.stdout
+    assert done.stdout.isascii() or b"\\u" in done.stdout
+
+
+def test_json_equals_replay() -> None:
+    report = curve_json("demo", "--rules", "engine", "--window", "last-half", "--blocks", "800,2k,100")
+    assert (report["schema"], report["exact"]) == ("blockpool.curve/1", True)
+    rows = {row["capacity"]: row for row in report["chosen"]}  # type: ignore[attr-defined]
+    replayed = invoke_json("demo", "--rules", "engine", "--window", "last-half", "--blocks", "800,2k,100")
+    for result in replayed["results"]:
+        row = rows[result["blocks"]]
+        for name in ("requests", "refused", "prompt_tokens", "hit_tokens", "prompt_blocks", "hit_blocks"):
+            assert row[name] == result[name]
+    curve = report["curve"]
+    assert len(curve["capacities"]) == len(curve["hit_blocks"]) == len(curve["hit_tokens"])  # type: ignore[index]
+
+
+def test_csv_has_every_step(small: str) -> None:
+    rows = list(csv.reader(io.StringIO(invoke("curve", small, "--csv").stdout)))
+    assert rows == [
+        ["capacity", "hit_blocks", "block_hit_rate", "hit_tokens", "token_hit_rate"],
+        ["3", "2", "0.200000", "32", "0.200000"],
+        ["4", "5", "0.500000", "80", "0.500000"],
+    ]
+
+
+def test_memory_names_sizes(small: str) -> None:
+    report = curve_json(small, "--memory", "20MiB,2MiB", "--bytes-per-block", "2MiB")
+    assert {1, 10} <= {row["capacity"] for row in report["chosen"]}  # type: ignore[attr-defined]
+
+
+def test_verify(small: str) -> None:
+    report = curve_json(small, "--verify", "4", "--jobs", "1", "--seed", "3", "--rules", "engine")
+    assert len(report["verified"]) == 4  # type: ignore[arg-type]
+    assert "Replayed at 5 capacities" in invoke("curve", small, "--verify", "9", "--jobs", "1").stdout
+
+
+def test_a_curve_that_is_wrong_is_found_out(small: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from blockpool.errors import BlockPoolError
+
+    def wrong(trace: object, sizes: list[int], settings: object, **_: object) -> object:
+        return [curve_study_replay(trace, size + 1, settings) for size in sizes]
+
+    from blockpool.replay import replay as curve_study_replay
+
+    monkeypatch.setattr(curve_study, "replay_many", wrong)
+    with pytest.raises(BlockPoolError, match="the curve is wrong"):
+        curve_study.study(small, verify=3)
+
+
+def test_sample() -> None:
+    report = curve_json("demo", "--sample", "1/4")
+    assert (report["exact"], report["sample_one_in"]) == (False, 4)
+    for row in report["chosen"]:  # type: ignore[attr-defined]
+        assert row["bound"]["least_hit_tokens"] <= row["hit_tokens"] <= row["bound"]["most_hit_tokens"]
+    assert "Estimated from one of 4 blocks" in invoke("curve", "demo", "--sample", "1/4").stdout
+
+
+def test_standard_input(small: str) -> None:
+    done = run("curve", "-", "--blocks", "1", "--csv", data=Path(small).read_bytes())
+    assert (done.returncode, done.stdout.splitlines()[1]) == (0, b"3,2,0.200000,32,0.200000")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--json", "--csv"], "either --json or --csv"),
+        (["--policies", "lru,best"], "--policies best"),
+        (["--sample", "0.1"], "--sample 0.1"),
+        (["--sample", "1/0"], "--sample 1/0"),
+        (["--sample", "1/4", "--verify", "2"], "--verify 2"),
+        (["--sample", "1/4", "--policies", "fifo"], "--policies fifo"),
+        (["--sample", "1/4", "--blocks", "1"], "below the largest request"),
+        (["--blocks", "0"], "--blocks"),
+        (["--memory", "1GiB"], "--bytes-per-block"),
+        (["--verify", "-1"], "--verify"),
+    ],
+)
+def test_usage(small: str, arguments: list[str], words: str) -> None:
+    output = invoke("curve", small, *arguments, exit_code=2).output
+    assert words in output
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no requests"),
+        ("{", "trace:1: not JSON"),
+        (
+            '{"hash_ids":[1,2],"input_length":600}\n{"hash_ids":[2],"input_length":6}',
+            "trace:2: block 1 of the prompt",
+        ),
+    ],
+)
+def test_bad_traces_are_one_line(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "trace"
+    path.write_text(text, encoding="ascii")
+    done = run("curve", str(path))
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert len(done.stderr.splitlines()) == 1
+    assert words in done.stderr.decode()
+
+
+def test_a_missing_trace() -> None:
+    done = run("curve", "no-such-trace")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
