@@ -52,7 +52,7 @@ class RecencyList:
         self.positions = append(self.positions, 0)
 
     def append(self, slot: i64) -> None:
-        """Puts a block at the young end. O(log n). There must be room.
+        """Puts a block at the young end. Amortised O(1). There must be room.
 
         Nameless blocks that were added since the last entry become its luggage.
         """
@@ -64,7 +64,15 @@ class RecencyList:
         if pending:
             self._nameless[position] = pending
         self.positions[slot] = position
-        self._add(position, pending + 1)
+        # What is beyond the youngest entry is not in the tree yet, so its node is made from the nodes below.
+        tree = self._tree
+        weight = pending + 1
+        end = position - (position & -position)
+        below = position - 1
+        while below > end:
+            weight += tree[below]
+            below -= below & -below
+        tree[position] = weight
         self.total += 1
 
     def append_nameless(self, count: i64) -> None:
@@ -169,8 +177,8 @@ class RecencyList:
 
     def _add(self, position: i64, weight: i64) -> None:
         tree = self._tree
-        capacity = self._capacity
-        while position <= capacity:
+        stop = self._next
+        while position < stop:
             tree[position] += weight
             position += position & -position
 
@@ -188,10 +196,10 @@ class RecencyList:
     def _build_tree(self) -> None:
         """Makes a Fenwick tree of the weights that stand in its place. O(n)."""
         tree = self._tree
-        capacity = self._capacity
+        stop = self._next
         position: i64 = 1
-        while position <= capacity:
+        while position < stop:
             above = position + (position & -position)
-            if above <= capacity:
+            if above < stop:
                 tree[above] += tree[position]
             position += 1
