@@ -120,7 +120,7 @@ class RecencyList:
         self.total += 1
 
     def compact(self, count: i64) -> None:
-        """Moves all entries together and makes room for `count` more, and for half as many as there are. O(n).
+        """Moves all entries together and makes room for `count` more, and for as many as there are. O(n).
 
         `kept` tells afterwards which positions there were; `moved` translates them.
         """
@@ -133,7 +133,7 @@ class RecencyList:
             old += 1
         self.kept = kept
         num_kept = len(kept)
-        capacity = num_kept + num_kept // 2 + count + _FIRST_CAPACITY
+        capacity = 2 * num_kept + count + _FIRST_CAPACITY
         owner = filled(capacity + 1, VACANT)
         nameless: dict[int, int] = {}
         tree = filled(capacity + 1, 0)

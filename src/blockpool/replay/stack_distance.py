@@ -84,6 +84,7 @@ class StackPass:
         self._slots: dict[object, int] = {}
         self._parents: IntegerList = filled(0, 0)
         self._recency: RecencyList = RecencyList()
+        self._chain: IntegerList = filled(0, 0)  # slots of the request that is being played
         # Older copies of a block that has several, the oldest first: only those that some pool may still take.
         self._older_copies: dict[int, list[int]] = {}
         self._uncertain: list[_Uncertain] = []
@@ -118,10 +119,12 @@ class StackPass:
         num_keys: i64 = len(keys)
         if not recency.has_room(num_keys):
             self._compact(num_keys)
-        chain = filled(0, 0)
+        while len(self._chain) < num_keys:
+            self._chain = append(self._chain, 0)
+        chain = self._chain
         known: i64 = 0
         parent: i64 = _ROOT
-        for key in keys:
+        for place, key in enumerate(keys):
             found = self._slots.get(key)
             if found is None:
                 slot: i64 = len(self._slots)
@@ -131,9 +134,9 @@ class StackPass:
             else:
                 slot = found
                 if self._parents[slot] != parent:
-                    return len(chain)
+                    return place
                 known += 1
-            chain = append(chain, slot)
+            chain[place] = slot
             parent = slot
         num_lookups = max_hit_blocks if max_hit_blocks < num_keys else num_keys
         num_found = num_lookups if num_lookups < known else known
@@ -143,7 +146,7 @@ class StackPass:
             while index < num_lookups:
                 self._note(chain[index], NEVER_FOUND, tokens[index])
                 index += 1
-        self._take(chain, num_found, num_lookups, known, bounds_of_copies)
+        self._take(chain, num_keys, num_found, num_lookups, known, bounds_of_copies)
         if not self._reuse_uncached_first:
             recency.append_nameless(num_nameless)
         elif num_nameless > 0:
@@ -272,6 +275,7 @@ class StackPass:
     def _take(
         self,
         chain: IntegerList,
+        num_keys: i64,
         num_found: i64,
         num_lookups: i64,
         known: i64,
@@ -279,7 +283,6 @@ class StackPass:
     ) -> None:
         """Takes the blocks of a request out of the list, as far as they were found; copies the others."""
         recency = self._recency
-        num_keys: i64 = len(chain)
         if num_keys > num_found:
             self._oldest_taken = _NOTHING_LOST
         next_bounds = 0
