@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from blockpool.errors import BlockPoolError, MissingExtraError
 
-_CLI_PACKAGES = ("click", "rich", "msgspec")
+_CLI_PACKAGES = ("click", "rich", "msgspec", "plotille")
 _INTERRUPTED = 130
 
 
