@@ -42,14 +42,21 @@ def plan_request(request: TraceRequest, rules: str, key_maker: KeyMaker) -> Requ
     return RequestPlan(keys, len(keys), len(keys))
 
 
+def blocks_to_hold(request: TraceRequest, rules: str) -> int:
+    """`num_blocks` of the plan, without the keys."""
+    if rules != ENGINE_RULES or not request.output_token_ids:
+        return request.num_prompt_blocks
+    assert request.block_size is not None
+    return -(-_computed_tokens(request) // request.block_size)
+
+
+def _computed_tokens(request: TraceRequest) -> int:
+    """Tokens whose KV is computed: the last one generated is never fed back."""
+    return request.prompt_tokens + max(len(request.output_token_ids or ()) - 1, 0)
+
+
 def _engine_plan(request: TraceRequest, key_maker: KeyMaker) -> RequestPlan:
-    prompt_blocks = request.num_prompt_blocks
-    num_tokens = request.prompt_tokens
-    num_blocks = prompt_blocks
-    if request.output_token_ids:
-        assert request.block_size is not None
-        num_tokens += len(request.output_token_ids) - 1
-        num_blocks = -(-num_tokens // request.block_size)
-    keys = key_maker.full_keys(request, num_tokens)
+    keys = key_maker.full_keys(request, _computed_tokens(request))
     # All blocks but the last are full, so this is (prompt - 1) // block_size, for unequal ones too.
-    return RequestPlan(keys, num_blocks, prompt_blocks - 1)
+    max_hit_blocks = request.num_prompt_blocks - 1
+    return RequestPlan(keys, blocks_to_hold(request, ENGINE_RULES), max_hit_blocks)
