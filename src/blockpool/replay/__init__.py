@@ -1,6 +1,7 @@
 """Replaying traces through the real `BlockPool`: hit rates, evictions, occupancy, residency, speed.
 
 `curve` and `study` tell the hits at every size of the pool from one pass, and let the pool vouch for them.
+`plan_capacity` says how much of a model's cache fits into a GPU, and what a trace makes of it.
 """
 
 from blockpool.replay.curve_pass import curve, refusing_points
@@ -8,8 +9,14 @@ from blockpool.replay.curve_report import study_as_dict
 from blockpool.replay.curve_study import CurveRow, CurveStudy, study
 from blockpool.replay.driver import replay
 from blockpool.replay.hit_curve import CurvePoint, HitCurve
+from blockpool.replay.model_catalog import load_model_shape
+from blockpool.replay.model_config import shape_from_config
+from blockpool.replay.model_shape import ModelShape
 from blockpool.replay.occupancy import OccupancyMeans, OccupancyPoint
 from blockpool.replay.parallel import replay_many
+from blockpool.replay.plan import plan_capacity
+from blockpool.replay.plan_result import FleetPlan, Plan, PlanPoint, plan_as_dict
+from blockpool.replay.plan_settings import PlanSettings
 from blockpool.replay.policy_points import PolicyPoint
 from blockpool.replay.pool_run import PoolRun
 from blockpool.replay.report import report_as_dict
@@ -23,9 +30,14 @@ __all__ = [
     "CurveRow",
     "CurveStudy",
     "ErrorBound",
+    "FleetPlan",
     "HitCurve",
+    "ModelShape",
     "OccupancyMeans",
     "OccupancyPoint",
+    "Plan",
+    "PlanPoint",
+    "PlanSettings",
     "PolicyPoint",
     "PoolRun",
     "Quantiles",
@@ -35,10 +47,14 @@ __all__ = [
     "SampledHits",
     "WindowCounts",
     "curve",
+    "load_model_shape",
+    "plan_as_dict",
+    "plan_capacity",
     "refusing_points",
     "replay",
     "replay_many",
     "report_as_dict",
+    "shape_from_config",
     "study",
     "study_as_dict",
 ]
