@@ -17,10 +17,12 @@ if not PACKAGE.is_dir():
     pytest.skip("src/ is out of sight; the layers are checked in a checkout", allow_module_level=True)
 
 # Each may import what stands before it, and itself. `__init__` only names what the core offers.
-LAYERS = ["errors", "core", "kv_cache", "trace", "replay", "events", "integrations", "cli", "__main__"]
+LAYERS = [
+    "errors", "core", "kv_cache", "trace", "replay", "events", "integrations", "commands", "cli", "__main__"
+]  # fmt: skip
 INIT_MAY_IMPORT = {"errors", "core", "kv_cache"}
 # Who may use the package's own `__init__`, which stands above the core.
-MAY_IMPORT_PACKAGE = {"integrations", "cli", "__main__"}
+MAY_IMPORT_PACKAGE = {"integrations", "commands", "cli", "__main__"}
 CORE_MAY_IMPORT = {"librt", "mypy_extensions"}
 CORE_MAY_IMPORT_LATE = {"xxhash"}  # inside a function, by the algorithms that need it
 # What reads a clock, a random source or the environment: whole modules, or names of one.

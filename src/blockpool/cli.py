@@ -7,15 +7,15 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 import blockpool
+from blockpool.commands.plan import plan_command
+from blockpool.commands.progress import progress_bar, show_fraction
+from blockpool.commands.usage import as_usage
 from blockpool.core.hasher import HASH_ALGORITHMS
-from blockpool.errors import ConfigError
 from blockpool.replay import (
     ReplayResult,
     ReplaySettings,
@@ -34,8 +34,6 @@ from blockpool.replay.tables import PLAIN_WIDTH, print_report
 from blockpool.trace import TRACE_FORMATS, WORKLOAD_KINDS, generate, open_trace_for_writing, write_trace
 from blockpool.trace.formats import DEFAULT_TOKEN_BLOCK_SIZE, MAX_BLOCK_SIZE, MOONCAKE_BLOCK_SIZE
 from blockpool.trace.generator import MAX_SEED
-
-T = TypeVar("T")
 
 _BLOCK_SIZE = click.IntRange(1, MAX_BLOCK_SIZE)
 
@@ -99,6 +97,9 @@ def cli() -> None:
     """The KV-cache block pool of an LLM server: replay traces through it, make traces for it."""
 
 
+cli.add_command(plan_command)
+
+
 @cli.command("replay")
 @click.argument("trace")
 @click.option(
@@ -138,8 +139,8 @@ def replay_command(
     TRACE is a file of JSON lines, plain, gzip or zstd, in the mooncake, kvcache-simulator or token-id format;
     "-" is standard input, "demo" the bundled trace (a file of that name is ./demo).
     """
-    sizes = _as_usage(lambda: _pool_sizes(blocks, memory, bytes_per_block))
-    settings = _as_usage(
+    sizes = as_usage(lambda: _pool_sizes(blocks, memory, bytes_per_block))
+    settings = as_usage(
         lambda: ReplaySettings(
             rules=rules,
             window=window,
@@ -214,16 +215,16 @@ def curve_command(
     """
     if as_json and as_csv:
         raise click.UsageError("either --json or --csv")
-    sizes = _as_usage(
+    sizes = as_usage(
         lambda: (
             []
             if blocks is memory is bytes_per_block is None
             else _pool_sizes(blocks, memory, bytes_per_block)
         )
     )
-    names = _as_usage(lambda: parse_policies(policies))
-    one_in = _as_usage(lambda: 1 if sample is None else parse_sampling(sample))
-    settings = _as_usage(
+    names = as_usage(lambda: parse_policies(policies))
+    one_in = as_usage(lambda: 1 if sample is None else parse_sampling(sample))
+    settings = as_usage(
         lambda: ReplaySettings(
             rules=rules,
             window=window,
@@ -233,10 +234,10 @@ def curve_command(
             hash_algorithm=hash_algorithm,
         )
     )
-    with _progress_bar() as bar:
+    with progress_bar() as bar:
         reading = bar.add_task("reading", total=None)
         verifying = bar.add_task("verifying", total=verify, visible=bool(verify))
-        found = _as_usage(
+        found = as_usage(
             lambda: study(
                 trace,
                 settings,
@@ -246,7 +247,7 @@ def curve_command(
                 one_in=one_in,
                 seed=seed,
                 jobs=jobs,
-                progress=None if bar.disable else _show_fraction(bar, reading),
+                progress=None if bar.disable else show_fraction(bar, reading),
                 finished=lambda done: bar.update(verifying, completed=done),
             )
         )
@@ -307,39 +308,12 @@ def _pool_sizes(blocks: str | None, memory: str | None, bytes_per_block: str | N
     return blocks_for_memory(memory or "", bytes_per_block or "")
 
 
-def _as_usage(call: Callable[[], T]) -> T:
-    """Runs a call that reads options: what it does not like is a usage error."""
-    try:
-        return call()
-    except ConfigError as error:
-        option = error.field.replace("_", "-")
-        raise click.UsageError(f"--{option} {error.value}: {error.reason}") from None
-
-
 def _run(trace: str, sizes: list[int], settings: ReplaySettings, jobs: int | None) -> list[ReplayResult]:
-    with _progress_bar() as bar:
+    with progress_bar() as bar:
         if len(sizes) > 1:
             task = bar.add_task(f"{len(sizes)} pools", total=len(sizes))
             return replay_many(
                 trace, sizes, settings, jobs=jobs, finished=lambda done: bar.update(task, completed=done)
             )
-        show = _show_fraction(bar, bar.add_task("replaying", total=None))
+        show = show_fraction(bar, bar.add_task("replaying", total=None))
         return [replay(trace, sizes[0], settings, progress=None if bar.disable else show)]
-
-
-def _progress_bar() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    )
-
-
-def _show_fraction(bar: Progress, task: TaskID) -> Callable[[float | None], None]:
-    def show(fraction: float | None) -> None:
-        bar.update(task, completed=fraction or 0.0, total=None if fraction is None else 1.0)
-
-    return show

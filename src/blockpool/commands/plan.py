@@ -1,0 +1,156 @@
+"""`blockpool plan`: how much cache fits, and what it brings."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+from rich.console import Console
+
+import blockpool
+from blockpool.commands.progress import progress_bar, show_fraction
+from blockpool.commands.usage import as_usage
+from blockpool.core.hasher import HASH_ALGORITHMS
+from blockpool.replay.kv_dtype import KV_DTYPES
+from blockpool.replay.model_catalog import load_model_shape
+from blockpool.replay.plan import plan_capacity
+from blockpool.replay.plan_result import plan_as_dict
+from blockpool.replay.plan_settings import MAX_RUNNING, MAX_TENSOR_PARALLEL, PlanSettings
+from blockpool.replay.plan_tables import print_plan
+from blockpool.replay.routing import MAX_REPLICAS, ROUTINGS
+from blockpool.replay.settings import DEFAULT_HASH, RULES, WINDOWS, ReplaySettings
+from blockpool.replay.sizes import parse_bytes
+from blockpool.replay.tables import PLAIN_WIDTH
+from blockpool.trace.formats import MAX_BLOCK_SIZE
+from blockpool.trace.generator import MAX_SEED
+
+
+@click.command("plan")
+@click.argument("trace")
+@click.option(
+    "--model", required=True, metavar="PATH|NAME", help="A config.json, its folder, or a well-known model."
+)
+@click.option("--gpu-memory", required=True, metavar="SIZE", help="Memory of one GPU, such as 80GiB.")
+@click.option(
+    "--reserve",
+    metavar="SIZE",
+    help="Of it, for weights, activations and all else.  [default: nothing]",
+)
+@click.option(
+    "--tensor-parallel",
+    type=click.IntRange(1, MAX_TENSOR_PARALLEL),
+    default=1,
+    show_default=True,
+    help="GPUs of one replica.",
+)
+@click.option(
+    "--kv-dtype",
+    type=click.Choice(KV_DTYPES),
+    default=KV_DTYPES[0],
+    show_default=True,
+    help="Of the cache; auto: as the model.",
+)
+@click.option(
+    "--block-size",
+    type=click.IntRange(1, MAX_BLOCK_SIZE),
+    help="Tokens per block.  [default: 16 for token ids, 512 for mooncake]",
+)
+@click.option(
+    "--max-running",
+    type=click.IntRange(1, MAX_RUNNING),
+    default=1,
+    show_default=True,
+    help="Requests at a time, for their windows and states.",
+)
+@click.option(
+    "--prefill-rate",
+    type=float,
+    metavar="TOKENS/S",
+    help="Prompt tokens that one replica computes per second.",
+)
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, MAX_REPLICAS),
+    default=1,
+    show_default=True,
+    help="Engines, each with a pool of its own.",
+)
+@click.option(
+    "--routing", type=click.Choice(ROUTINGS), help="How they share the requests.  [default: both ways]"
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, MAX_SEED),
+    default=0,
+    show_default=True,
+    help="Of random routing.",
+)
+@click.option(
+    "--rules", type=click.Choice(RULES), default=RULES[0], show_default=True, help="Who is imitated."
+)
+@click.option(
+    "--window", type=click.Choice(WINDOWS), default=WINDOWS[0], show_default=True, help="What is measured."
+)
+@click.option(
+    "--hash",
+    "hash_algorithm",
+    type=click.Choice(HASH_ALGORITHMS),
+    default=DEFAULT_HASH,
+    show_default=True,
+    help="How token ids are hashed.",
+)
+@click.option("--skip-bad", is_flag=True, help="Count bad lines instead of stopping.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def plan_command(
+    trace: str,
+    model: str,
+    gpu_memory: str,
+    reserve: str | None,
+    tensor_parallel: int,
+    kv_dtype: str,
+    block_size: int | None,
+    max_running: int,
+    prefill_rate: float | None,
+    replicas: int,
+    routing: str | None,
+    seed: int,
+    rules: str,
+    window: str,
+    hash_algorithm: str,
+    skip_bad: bool,
+    as_json: bool,
+) -> None:
+    """Size the cache of a model: what fits into the memory, and what the trace makes of it.
+
+    TRACE is as for replay. --model is the path of a Hugging Face config.json, or one of llama-3-8b,
+    llama-3-70b, llama-3.1-405b, qwen2.5-72b, qwen3-8b, qwen3-32b, qwen3-235b-a22b, mistral-7b-v0.1,
+    gpt-oss-120b, gemma-2-27b, gemma-3-27b, deepseek-v3, deepseek-r1, kimi-k2, jamba-v0.1, nemotron-h-8b,
+    qwen3-next-80b-a3b.
+    """
+    settings = as_usage(
+        lambda: PlanSettings(
+            gpu_memory=parse_bytes("gpu_memory", gpu_memory),
+            reserve=0 if reserve is None else parse_bytes("reserve", reserve),
+            kv_dtype=kv_dtype,
+            tensor_parallel=tensor_parallel,
+            max_running=max_running,
+            prefill_rate=prefill_rate,
+            replicas=replicas,
+            routing=routing,
+            seed=seed,
+        )
+    )
+    replay = ReplaySettings(
+        rules=rules, window=window, skip_bad=skip_bad, block_size=block_size, hash_algorithm=hash_algorithm
+    )
+    shape = load_model_shape(model)
+    with progress_bar() as bar:
+        show = show_fraction(bar, bar.add_task("planning", total=None))
+        plan = plan_capacity(trace, shape, settings, replay, progress=None if bar.disable else show)
+    if as_json:
+        report = plan_as_dict(trace, plan, version=blockpool.__version__, compiled=blockpool.COMPILED)
+        click.echo(json.dumps(report, indent=2))
+        return
+    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    print_plan(console, trace, plan)
