@@ -121,7 +121,12 @@ def test_it_takes_only_blocks_of_its_pool_under_their_own_hash() -> None:
 
 @pytest.mark.parametrize(
     ("bad", "error"),
-    [("hash", ArgumentError), ("no block", ArgumentError), ("twice", HashAlreadySetError), ("owner", BlockStateError)],
+    [
+        ("hash", ArgumentError),
+        ("no block", ArgumentError),
+        ("twice", HashAlreadySetError),
+        ("owner", BlockStateError),
+    ],
 )
 def test_a_range_is_all_or_nothing(bad: str, error: type[Exception]) -> None:
     held = [meeting_hash(15, number) for number in range(3)]
@@ -170,7 +175,9 @@ KEYS: dict[str, Callable[[int], bytes]] = {
 @pytest.mark.parametrize("seed_number", range(4))
 def test_chosen_hashes_do_not_make_searches_long(kind: str, seed_number: int) -> None:
     """Slots passed are counted, not time. Without the random factors, most of these would be one cluster."""
-    index, _ = filled([KEYS[kind](i) for i in range(NUM_KEYS)], random.Random(seed_number).randbytes(SEED_BYTES))
+    index, _ = filled(
+        [KEYS[kind](i) for i in range(NUM_KEYS)], random.Random(seed_number).randbytes(SEED_BYTES)
+    )
     passed = searches(index)
     assert len(passed) == NUM_KEYS
     assert sum(passed) / NUM_KEYS < 4

@@ -10,7 +10,11 @@ from blockpool.core.packed_index import PackedIndex
 from .index_support import PLAIN_SEED, hashed, meeting_hash
 
 NUM_BLOCKS = 24
-HASHES = [meeting_hash(home, number) for home in (0, 1, 7, 14, 15) for number in range(3)] + [b"", b"a", b"a\0"]
+HASHES = [meeting_hash(home, number) for home in (0, 1, 7, 14, 15) for number in range(3)] + [
+    b"",
+    b"a",
+    b"a\0",
+]
 each_hash = st.sampled_from(HASHES)
 each_id = st.integers(0, NUM_BLOCKS - 1)
 

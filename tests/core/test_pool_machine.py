@@ -75,9 +75,7 @@ class PoolMachine(RuleBasedStateMachine):
         self, num_blocks: int, caching: bool, hash_block_size: int, events: bool, options: Any, index: str
     ) -> None:
         self.collector = RecordingCollector()
-        self.pool = pool_with(
-            index, num_blocks, caching, hash_block_size, events, self.collector, **options
-        )
+        self.pool = pool_with(index, num_blocks, caching, hash_block_size, events, self.collector, **options)
         self.model = PoolModel(num_blocks, caching, hash_block_size, events, options)
         self.tables: list[Table] = []
         self.consumer = IndexConsumer()
