@@ -38,7 +38,7 @@ export find_compiler
 HAS_COMPILER = $(PYTHON) -c "$$find_compiler"
 COMPILE = $$($(HAS_COMPILER) && echo 1 || echo 0)
 
-.PHONY: help demo test test-interpreted test-compiled bench lint format wheel-test peer venvs clean
+.PHONY: help has-compiler demo test test-interpreted test-compiled bench lint format wheel-test peer venvs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -48,6 +48,10 @@ help:
 	@echo "make lint         ruff and mypy --strict"
 	@echo "make wheel-test   build sdist and wheel, test the wheel with src/ out of sight"
 	@echo "make clean        remove everything that these made"
+
+# For scripts: `make -s has-compiler` answers with its exit code.
+has-compiler:
+	@$(HAS_COMPILER)
 
 $(BUILD)/python.ok:
 	@mkdir -p $(BUILD)

@@ -4,7 +4,7 @@
 
 * ``1`` insists: mypyc is a build requirement and a failing compile fails the build;
 * ``0`` forbids: mypyc is neither needed nor fetched, the wheel is pure Python;
-* unset: compiled when a C compiler is there; when the compile fails, a warning says so and
+* unset: compiled when a C compiler and Python's headers are there; when the compile fails, a warning says so and
   the build is pure Python. Editable installs stay interpreted unless ``1`` is given, so that
   no stale extension module lies beside its source.
 """
@@ -17,6 +17,7 @@ import shutil
 import sys
 import sysconfig
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from setuptools import build_meta
@@ -53,11 +54,13 @@ def _wish() -> str:
 
 
 def _has_c_compiler() -> bool:
+    """Whether the compile can work at all; the Makefile asks the same before it insists."""
     if sys.platform == "win32":
         return True  # setuptools finds MSVC by itself, or fails and we fall back
     command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
     words = shlex.split(command)
-    return bool(words) and shutil.which(words[0]) is not None
+    header = Path(sysconfig.get_path("include"), "Python.h")
+    return bool(words) and shutil.which(words[0]) is not None and header.exists()
 
 
 def _warn(reason: str) -> None:
@@ -99,7 +102,7 @@ def build_wheel(
     if _wish() in ("0", "1"):
         return build()
     if not _has_c_compiler():
-        _warn("no C compiler was found")
+        _warn("no C compiler with Python's headers was found")
         return _interpreted(build)
     os.environ[SWITCH] = "1"
     try:

@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import os
 import re
+import sys
 import tarfile
 import zipfile
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -132,9 +133,10 @@ def distributions() -> Path:
 def test_wheel_holds_the_package_and_nothing_else(distributions: Path) -> None:
     (wheel,) = distributions.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.partition("/")[0] for name in names} == {"blockpool", "blockpool-0.1.0.dist-info"}
+    about = f"blockpool-{blockpool.__version__}.dist-info"
+    assert {name.partition("/")[0] for name in names} == {"blockpool", about}
     assert "blockpool/py.typed" in names
-    assert "blockpool-0.1.0.dist-info/licenses/LICENSE" in names
+    assert f"{about}/licenses/LICENSE" in names
     assert [name for name in names if name.startswith("blockpool/trace/data/") and name.endswith(".gz")]
     assert not [name for name in names if name.endswith((".c", ".pyc", ".md"))]
     compiled = [name for name in names if name.endswith(tuple(EXTENSION_SUFFIXES))]
@@ -142,19 +144,21 @@ def test_wheel_holds_the_package_and_nothing_else(distributions: Path) -> None:
     assert ("none-any" in wheel.name) == (not compiled), "the tag says whether it is compiled"
 
 
+def files_under(folder: str) -> set[str]:
+    paths = [path for path in (CHECKOUT / folder).rglob("*") if path.is_file()]
+    return {path.relative_to(CHECKOUT).as_posix() for path in paths if path.parent.name != "__pycache__"}
+
+
 def test_sdist_holds_what_a_build_and_a_test_need(distributions: Path) -> None:
     (sdist,) = distributions.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
+        names = {member.name.partition("/")[2] for member in archive if member.isfile()}
     for needed in ("pyproject.toml", "setup.py", "build_backend.py", "LICENSE", "Makefile"):
         assert needed in names
-    for needed in (
-        "src/blockpool/py.typed",
-        "tests/conftest.py",
-        "tests/test_build.py",
-        "benchmarks/peer.py",
-    ):
-        assert needed in names
+    assert "src/blockpool/py.typed" in names
+    for folder in ("tests", "benchmarks", "docs", "examples"):
+        packed = {name for name in names if name.startswith(f"{folder}/")}
+        assert packed == files_under(folder), f"MANIFEST.in leaves out, or adds, files of {folder}/"
     assert not [name for name in names if name.endswith((".c", ".so", ".pyc", ".pyd"))]
 
 
@@ -174,6 +178,21 @@ def test_compiler_is_asked_for_only_when_wanted(backend: ModuleType, monkeypatch
     assert backend.get_requires_for_build_editable() == wanted
     monkeypatch.setenv("BLOCKPOOL_COMPILE", "0")
     assert backend.get_requires_for_build_wheel() == []
+
+
+@in_checkout
+def test_a_compiler_without_the_headers_is_none(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if os.name == "nt":
+        pytest.skip("on this platform setuptools looks for the compiler")
+    monkeypatch.setenv("CC", sys.executable)
+    monkeypatch.setattr(backend.sysconfig, "get_path", lambda name: str(tmp_path))
+    assert not backend._has_c_compiler()
+    (tmp_path / "Python.h").touch()
+    assert backend._has_c_compiler()
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert not backend._has_c_compiler()
 
 
 class FakeSetuptools:
@@ -197,7 +216,7 @@ class FakeSetuptools:
     [
         ("", True, False, ["1"], None),
         ("", True, True, ["1", "0"], "the compile failed"),
-        ("", False, False, ["0"], "no C compiler was found"),
+        ("", False, False, ["0"], "no C compiler with Python's headers was found"),
         ("0", True, False, ["0"], None),
         ("1", True, False, ["1"], None),
     ],
