@@ -280,9 +280,8 @@ def test_a_collector_without_hooks_never_costs_a_block() -> None:
 @pytest.mark.parametrize("method", ["free_blocks", "touch"])
 def test_an_iterable_that_raises_raises_its_own_error(scene: Scene, method: str) -> None:
     before = snapshot(scene.pool)
-    with pytest.raises((ZeroDivisionError, ArgumentError)) as caught:
+    with pytest.raises(ZeroDivisionError):
         getattr(scene.pool, method)(broken([scene.blank]))
-    assert method == "touch" or caught.type is ZeroDivisionError
     assert snapshot(scene.pool) == before
     with pytest.raises(ZeroDivisionError):
         scene.pool.evict_blocks(broken([1]))  # type: ignore[arg-type]

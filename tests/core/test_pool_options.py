@@ -1,12 +1,20 @@
 """BlockPool's own options: reuse_uncached_first, self_check, caching off, and how they play together."""
 
-import contextlib
-
 import pytest
 
-from blockpool import BlockPool, ConfigError, InvariantError, KVCacheMetricsCollector
+from blockpool import BlockPool, InvariantError, KVCacheMetricsCollector
 
-from .support import FakeClock, FakeRequest, IndexConsumer, cache_chain, chain, ids, indexed_copies, queue_ids
+from .support import (
+    FakeClock,
+    FakeRequest,
+    IndexConsumer,
+    cache_chain,
+    chain,
+    ids,
+    indexed_copies,
+    queue_ids,
+    snapshot,
+)
 
 
 def test_blocks_without_a_hash_go_to_the_old_end() -> None:
@@ -127,12 +135,13 @@ def test_without_caching_blocks_are_only_handed_out_and_taken_back() -> None:
 
 
 def test_without_caching_nothing_is_ever_indexed() -> None:
-    """Indexing is refused or passed over; in no case does a block keep a hash when it is handed out."""
+    """Indexing does nothing: no error, no hash, no event."""
     pool = BlockPool(4, False, 4, True)
     request = FakeRequest(chain("ab"), range(8))
     blocks = pool.get_new_blocks(2)
-    with contextlib.suppress(ConfigError):
-        pool.cache_full_blocks(request, blocks, 0, 2, 4, 0)
+    before = snapshot(pool)
+    pool.cache_full_blocks(request, blocks, 0, 2, 4, 0)
+    assert snapshot(pool) == before
     pool.check_invariants()
     pool.free_blocks(blocks)
     taken = pool.get_new_blocks(3)
