@@ -15,7 +15,7 @@ from blockpool import (
     OutOfBlocksError,
 )
 
-from .support import FakeRequest, chain
+from .support import chain
 
 if TYPE_CHECKING:
     from .test_pool_machine import PoolMachine
@@ -96,6 +96,14 @@ can_cache: Needs = lambda m: m.pool.enable_caching and blank(m)  # noqa: E731
 odd_size: Needs = lambda m: can_cache(m) and m.pool.hash_block_size > 1  # noqa: E731
 caching: Needs = lambda m: m.pool.enable_caching  # noqa: E731
 
+WITHOUT_ARGUMENTS = (
+    "reset_prefix_cache",
+    "take_events",
+    "get_num_free_blocks",
+    "get_usage",
+    "occupancy",
+    "check_invariants",
+)
 # name: (what must be there, the error, the call)
 BAD_CALLS: dict[str, tuple[Needs, type[Exception], Call]] = {
     "get -1": (always, ConfigError, lambda m: m.pool.get_new_blocks(-1)),
@@ -172,14 +180,15 @@ BAD_CALLS: dict[str, tuple[Needs, type[Exception], Call]] = {
     "cache an id": (caching, ArgumentError, lambda m: cache(m, *two_blank_and(m, 1))),
     "cache None": (caching, ArgumentError, lambda m: cache(m, None, 0, 1)),
     "cache for None": (can_cache, ArgumentError, lambda m: cache_for(m, None)),
-    "reset to text": (always, TypeError, lambda m: m.pool.reset_prefix_cache("now")),  # type: ignore[call-arg]
+    **{
+        f"{name} with an argument": (always, TypeError, lambda m, name=name: getattr(m.pool, name)("now"))
+        for name in WITHOUT_ARGUMENTS
+    },
 }
 
 
 def stranger() -> tuple[KVCacheBlock, KVCacheBlock]:
-    """A held block and the null block of another pool."""
+    """A held block of another pool, and its null block."""
     other = BlockPool(3, True, 4)
-    request = FakeRequest(chain("f"), range(4))
     (block,) = other.get_new_blocks(1)
-    assert request.block_hashes
     return block, other.null_block
