@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,15 @@ def test_a_reader_that_leaves(arguments: list[str]) -> None:
     assert (done.returncode, done.stderr) == (1, b"")
 
 
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Looks again and again; fails after 6,000 looks, about five minutes."""
+    for _ in range(6_000):
+        if condition():
+            return
+        time.sleep(0.05)
+    pytest.fail("waited in vain")
+
+
 def children_of(pid: int) -> list[int]:
     return [
         int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
@@ -171,18 +181,25 @@ def test_interrupt(sizes: str) -> None:
     process.stdin.close()
     process.stdin = None
     workers: list[int] = []
-    # The replay takes minutes; it is interrupted once it is seen to run.
-    while process.poll() is None and len(workers) < (3 if "," in sizes else 0):
-        workers = children_of(process.pid)
-        time.sleep(0.05)
-    while process.poll() is None and b"msgspec" not in Path(f"/proc/{process.pid}/maps").read_bytes():
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=300)
+
+    def has_its_workers() -> bool:
+        workers[:] = children_of(process.pid)
+        return len(workers) >= (3 if "," in sizes else 0)
+
+    def has_loaded() -> bool:
+        return b"msgspec" in Path(f"/proc/{process.pid}/maps").read_bytes()
+
+    try:
+        # The replay takes minutes; it is interrupted once it is seen to run.
+        wait_until(lambda: process.poll() is not None or has_its_workers())
+        wait_until(lambda: process.poll() is not None or has_loaded())
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=300)
+    finally:
+        process.kill()
     assert (process.returncode, output, errors.strip()) == (130, b"", b"")
     # Helpers of multiprocessing end by themselves once their parent is gone; a worker would go on for minutes.
-    while any(is_running(worker) for worker in workers):
-        time.sleep(0.05)
+    wait_until(lambda: not any(is_running(worker) for worker in workers))
 
 
 # --- without the extra

@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from .support import external, key
+
+T = TypeVar("T")
+
+
+def naive_prefix(
+    get_cached_block: Callable[[bytes, list[int]], list[T] | None],
+    hashes: list[bytes],
+    group_ids: list[int],
+    limit: int | None,
+) -> list[list[T]]:
+    """What `find_longest_prefix` is short for: one look-up per block, up to the first that a group misses."""
+    found: list[list[T]] = [[] for _ in group_ids]
+    for block_hash in hashes[:limit]:
+        blocks = get_cached_block(block_hash, group_ids)
+        if blocks is None:
+            break
+        for group_blocks, block in zip(found, blocks, strict=True):
+            group_blocks.append(block)
+    return found
 
 
 class PoolModel:
@@ -135,14 +155,7 @@ class PoolModel:
     def find_longest_prefix(
         self, hashes: list[bytes], group_ids: list[int], limit: int | None
     ) -> list[list[int]]:
-        found: list[list[int]] = [[] for _ in group_ids]
-        for block_hash in hashes[:limit]:
-            blocks = self.get_cached_block(block_hash, group_ids)
-            if blocks is None:
-                break
-            for group_blocks, block_id in zip(found, blocks, strict=True):
-                group_blocks.append(block_id)
-        return found
+        return naive_prefix(self.get_cached_block, hashes, group_ids, limit)
 
     def external(self, block_hash: bytes) -> int | bytes:
         return external(block_hash) if self.int_hashes else block_hash

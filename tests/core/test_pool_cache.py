@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockpool import BlockPool, KVCacheBlock
+from blockpool import BlockPool
 
+from .pool_model import naive_prefix
 from .support import (
     FakeRequest,
     RecordingCollector,
@@ -260,19 +261,6 @@ def test_a_successful_reset_warns_of_nothing(caplog: pytest.LogCaptureFixture) -
     assert caplog.records == []
 
 
-def naive_prefix(
-    pool: BlockPool, hashes: list[bytes], groups: list[int], limit: int | None
-) -> tuple[list[KVCacheBlock], ...]:
-    found: tuple[list[KVCacheBlock], ...] = tuple([] for _ in groups)
-    for block_hash in hashes[:limit]:
-        blocks = pool.get_cached_block(block_hash, groups)
-        if blocks is None:
-            break
-        for group_blocks, block in zip(found, blocks, strict=True):
-            group_blocks.append(block)
-    return found
-
-
 @given(
     indexed=st.lists(st.sets(st.integers(0, 7)), min_size=2, max_size=3),
     groups=st.sampled_from([[0], [1], [0, 1], [1, 0], [0, 0], [5], [0, 5]]),
@@ -289,7 +277,7 @@ def test_find_longest_prefix_is_the_naive_loop(
             (block,) = pool.get_new_blocks(1)
             table = [pool.null_block] * position + [block]
             pool.cache_full_blocks(FakeRequest(hashes), table, position, position + 1, 16, group_id)
-    expected = naive_prefix(pool, hashes[:length], groups, limit)
+    expected = tuple(naive_prefix(pool.get_cached_block, hashes[:length], groups, limit))
     found = pool.find_longest_prefix(hashes[:length], groups, limit)
     assert isinstance(found, tuple)
     assert found == expected
