@@ -66,6 +66,24 @@ def test_bounds_are_read_the_right_way_round() -> None:
     assert row().passed is None
 
 
+@pytest.mark.parametrize(
+    ("bound", "options", "code"), [(2.0, [], 0), (2.1, [], 1), (2.1, ["--json"], 1), (2.1, ["--quick"], 0)]
+)
+def test_a_missed_bound_shows_in_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch, bound: float, options: list[str], code: int
+) -> None:
+    pytest.importorskip("rich", reason="the report needs rich, which the cli extra brings")
+    from benchmarks import __main__ as command
+
+    rows = [
+        Row("key", "what", "µs", 1.0, 2.0, "vLLM", 2.0, at_least=bound),
+        Row("other", "what", "µs", 2.0, 1.0, "vLLM", 0.5),
+    ]
+    monkeypatch.setattr(command.peer_module, "load", lambda: None)
+    monkeypatch.setattr(command, "run", lambda *_: iter(rows))
+    assert command.main(options) == code
+
+
 @pytest.mark.peer
 def test_command_prints_json(peer: Peer, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("rich", reason="the report needs rich, which the cli extra brings")
