@@ -66,8 +66,24 @@ def test_several_sizes_are_one_row_each() -> None:
 
 def test_refused_requests_are_told_with_both_numbers() -> None:
     output = invoke("replay", "demo", "--blocks", "500").stdout
-    assert "refused (the largest needs" in output
-    assert "the pool has" in output
+    assert "13 refused (largest needs 746 blocks)" in output
+    assert "500 blocks" in output
+    assert max(map(len, output.splitlines())) <= 80
+
+
+def test_details_say_whose_they_are_and_rates_what_they_are_of() -> None:
+    output = invoke("replay", "demo", "--blocks", "500,30k", "--jobs", "1").stdout
+    assert "details: pool of 500 blocks" in output
+    assert "Rates are over the requests that were played" in output
+    assert "Rates are" not in invoke("replay", "demo", "--blocks", "800,30k", "--jobs", "1").stdout
+    assert "details" not in invoke("replay", "demo", "--blocks", "500").stdout
+
+
+def test_a_pool_that_never_evicts_has_no_residency() -> None:
+    output = invoke("replay", "demo", "--blocks", "60k").stdout
+    assert "residency: no block was evicted" in output
+    assert "lifetime" not in output
+    assert "samples" in invoke(*REPLAY_DEMO).stdout
 
 
 def test_settings_are_told() -> None:

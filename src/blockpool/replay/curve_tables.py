@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import plotille
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.table import Table
 
 from blockpool.replay.curve_study import CurveRow, CurveStudy
+from blockpool.replay.whole_tables import print_whole
 
 _PLOT_WIDTH = 54
 _PLOT_HEIGHT = 12
@@ -25,7 +26,7 @@ def print_study(console: Console, study: CurveStudy) -> None:
         console.print(
             f"{study.trace}: {_setting_words(study)}", soft_wrap=True, markup=False, highlight=False
         )
-        console.print(_rows_table(study))
+        print_whole(console, _rows_table(study))
         for line in _remarks(study):
             console.print(line, markup=False, highlight=False)
         if len(study.curve.capacities) > 1 and _can_show_braille(console):
@@ -49,7 +50,7 @@ def _setting_words(study: CurveStudy) -> str:
     return ", ".join(words)
 
 
-def _rows_table(study: CurveStudy) -> RenderableType:
+def _rows_table(study: CurveStudy) -> Table:
     sampled = study.curve.sampled is not None
     others = [policy for policy in study.policies if policy != "lru"]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))

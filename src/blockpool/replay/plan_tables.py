@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.table import Table
 
 from blockpool.replay.model_shape import ModelShape
 from blockpool.replay.plan_result import DOUBLE, HALF, KNEE, MOST, PLANNED, FleetPlan, Plan, PlanPoint
+from blockpool.replay.whole_tables import print_whole
 
 _ROWS = ((HALF, "half"), (PLANNED, "as planned"), (DOUBLE, "twice"), (KNEE, "knee"), (MOST, "loses nothing"))
 _BYTE_UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
@@ -17,10 +18,10 @@ def print_plan(console: Console, trace: str, plan: Plan) -> None:
     """Prints what fits, what it brings, and what other sizes would bring."""
     with console.capture() as capture:
         console.print(f"{trace}: {_replay_words(plan)}", soft_wrap=True, markup=False, highlight=False)
-        console.print(_facts(plan))
+        print_whole(console, _facts(plan))
         for fleet in plan.fleets:
             console.print(_fleet_title(plan, fleet), markup=False, highlight=False)
-            console.print(_points(plan, fleet))
+            print_whole(console, _points(plan, fleet))
             console.print(_double_words(plan, fleet), markup=False, highlight=False)
         for note in _notes(plan):
             console.print(f"\n{note}", markup=False, highlight=False)
@@ -60,7 +61,7 @@ def _replay_words(plan: Plan) -> str:
     return words if plan.replay.window == "all" else f"{words}, {plan.replay.window} measured"
 
 
-def _facts(plan: Plan) -> RenderableType:
+def _facts(plan: Plan) -> Table:
     memory, settings, facts = plan.memory, plan.settings, plan.facts
     table = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
@@ -104,7 +105,7 @@ def _fleet_title(plan: Plan, fleet: FleetPlan) -> str:
     return f"{len(tokens):,} replicas, {fleet.routing} routing; the busiest has {busiest:.2f} times the mean load"
 
 
-def _points(plan: Plan, fleet: FleetPlan) -> RenderableType:
+def _points(plan: Plan, fleet: FleetPlan) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("pool", no_wrap=True)
     for heading in ("blocks", "per GPU", "hit rate", "tokens saved", "time saved"):

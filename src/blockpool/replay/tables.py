@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.table import Table
 
 from blockpool.replay.occupancy import OccupancyPoint
 from blockpool.replay.residency import Quantiles
 from blockpool.replay.result import ReplayResult
 from blockpool.replay.settings import ReplaySettings
+from blockpool.replay.whole_tables import print_whole
 
 PLAIN_WIDTH = 80
 
@@ -28,10 +29,16 @@ def print_report(
         title = f"{trace}: {_setting_words(settings, first)}"
         console.print(title, soft_wrap=True, markup=False, highlight=False)
         if len(results) > 1:
-            console.print(_sizes_table(results))
-        console.print(_details(first))
-        console.print(_occupancy_table(first))
-        console.print(_residency_table(first))
+            print_whole(console, _sizes_table(results))
+            if any(result.counts.refused for result in results):
+                console.print("Rates are over the requests that were played, without the refused ones.\n")
+            console.print(f"details: pool of {first.blocks:,} blocks", highlight=False)
+        print_whole(console, _details(first))
+        print_whole(console, _occupancy_table(first))
+        if first.counts.evictions:
+            print_whole(console, _residency_table(first))
+        else:
+            console.print("residency: no block was evicted", highlight=False)
     lines = [line.rstrip() for line in capture.get().rstrip().splitlines()]
     console.file.write("\n".join(lines) + "\n")
 
@@ -49,7 +56,7 @@ def _setting_words(settings: ReplaySettings, result: ReplayResult) -> str:
     return ", ".join(words)
 
 
-def _sizes_table(results: Sequence[ReplayResult]) -> RenderableType:
+def _sizes_table(results: Sequence[ReplayResult]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("blocks", "hit tokens", "rate", "hit blocks", "rate", "evictions", "refused"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -67,7 +74,7 @@ def _sizes_table(results: Sequence[ReplayResult]) -> RenderableType:
     return table
 
 
-def _details(result: ReplayResult) -> RenderableType:
+def _details(result: ReplayResult) -> Table:
     counts = result.counts
     table = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
@@ -94,12 +101,10 @@ def _refused_words(result: ReplayResult) -> str:
     if not counts.refused:
         return ", none refused"
     wanted = counts.largest_refused_blocks
-    return (
-        f", {counts.refused:,} refused (the largest needs {wanted:,} blocks, the pool has {result.blocks:,})"
-    )
+    return f", {counts.refused:,} refused (largest needs {wanted:,} blocks)"
 
 
-def _occupancy_table(result: ReplayResult) -> RenderableType:
+def _occupancy_table(result: ReplayResult) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("occupancy (blocks)", no_wrap=True)
     for heading in ("in use", "cached, idle", "blank"):
@@ -119,11 +124,11 @@ def _spread(points: Sequence[OccupancyPoint]) -> list[OccupancyPoint]:
     return [points[position] for position in sorted(positions) if position >= 0]
 
 
-def _residency_table(result: ReplayResult) -> RenderableType:
+def _residency_table(result: ReplayResult) -> Table:
     residency = result.residency
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column(f"residency ({residency.unit})", no_wrap=True)
-    for heading in ("blocks", "median", "p90", "p99"):
+    for heading in ("samples", "median", "p90", "p99"):
         table.add_column(heading, justify="right", no_wrap=True)
     rows = (("lifetime", residency.lifetime), ("idle", residency.idle), ("reuse gap", residency.reuse_gap))
     for name, quantiles in rows:
