@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Protocol
 
+from blockpool.core.arguments import as_int
 from blockpool.errors import ConfigError, TraceError
+from blockpool.replay.arguments import as_instance, check_trace, known_requests
 from blockpool.replay.driver import Progress, find_window
 from blockpool.replay.hit_curve import CurvePoint, HitCurve
 from blockpool.replay.key_sampler import KeySampler
@@ -60,7 +62,8 @@ def curve(
         ConfigError: A number or a combination that cannot be right.
         OSError: The trace cannot be read.
     """
-    settings = settings or ReplaySettings()
+    settings = as_instance("settings", settings or ReplaySettings(), ReplaySettings)
+    check_trace(trace)
     if isinstance(trace, (str, os.PathLike)):
         with spooled(trace, again=settings.window == LAST_HALF) as (path, name):
             first_measured = find_window(path, name, settings)
@@ -132,7 +135,8 @@ def refusing_points(
     Raises:
         As `curve`.
     """
-    settings = settings or ReplaySettings()
+    settings = as_instance("settings", settings or ReplaySettings(), ReplaySettings)
+    check_trace(trace)
     for capacity in capacities:
         check_pool_blocks(capacity)
     requests: Iterable[TraceRequest]
@@ -162,7 +166,7 @@ def feed(
     """
     reader = requests if isinstance(requests, TraceReader) else None
     key_maker = KeyMaker(settings.hash_algorithm, plain_ids=True)
-    for number, request in enumerate(requests):
+    for number, request in enumerate(known_requests(requests)):
         plan = plan_request(request, settings.rules, key_maker)
         tokens = _block_tokens(request)
         for consumer in consumers:
@@ -191,8 +195,9 @@ class MainPass:
     """The pass over all requests."""
 
     def __init__(self, settings: ReplaySettings, one_in: int = 1, seed: int = 0) -> None:
-        if not 1 <= one_in <= MAX_SAMPLING:
+        if not 1 <= as_int("sample", one_in) <= MAX_SAMPLING:
             raise ConfigError("sample", one_in, f"must be 1/1 … 1/{MAX_SAMPLING}")
+        as_int("seed", seed)
         self._sampler = KeySampler(one_in, seed) if one_in > 1 else None
         self._one_in = one_in
         self._reuse = settings.reuse_uncached_first

@@ -10,7 +10,9 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from blockpool.core.arguments import as_int, as_list, as_size
 from blockpool.errors import BlockPoolError, ConfigError
+from blockpool.replay.arguments import as_instance
 from blockpool.replay.curve_pass import curve_of_file, refusing_points
 from blockpool.replay.driver import Progress, find_window
 from blockpool.replay.hit_curve import CurvePoint, HitCurve
@@ -18,7 +20,7 @@ from blockpool.replay.parallel import replay_many
 from blockpool.replay.policy_points import LRU, PolicyPoint, PolicyRecorder, check_policies
 from blockpool.replay.sampled_hits import ErrorBound
 from blockpool.replay.settings import LAST_HALF, ReplaySettings, check_pool_blocks
-from blockpool.trace.source import TracePath, spooled
+from blockpool.trace.source import TracePath, check_path, spooled
 
 SHARES = (0.5, 0.9, 0.99)
 MAX_VERIFIED = 10_000
@@ -101,14 +103,19 @@ def study(
         BlockPoolError: As `curve` and `replay_many` do; and when the real pool finds something else than the curve.
         OSError: The trace cannot be read.
     """
-    settings = settings or ReplaySettings()
+    settings = as_instance("settings", settings or ReplaySettings(), ReplaySettings)
+    check_path(trace)
     check_policies(policies)
     others = [policy for policy in policies if policy != LRU]
+    as_list("blocks", blocks)
     for capacity in blocks:
         check_pool_blocks(capacity)
-    if not 0 <= verify <= MAX_VERIFIED:
+    if not 0 <= as_int("verify", verify) <= MAX_VERIFIED:
         raise ConfigError("verify", verify, f"must be 0 … {MAX_VERIFIED:,}")
-    if one_in > 1 and (verify or others):
+    as_int("seed", seed)
+    if jobs is not None:
+        as_size("jobs", jobs)
+    if as_int("sample", one_in) > 1 and (verify or others):
         field, value = ("verify", str(verify)) if verify else ("policies", ",".join(policies))
         raise ConfigError(field, value, "needs the whole trace, not a sample")
     again = bool(blocks or verify or settings.window == LAST_HALF)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sized
 
 from blockpool.errors import ConfigError
+from blockpool.replay.arguments import as_instance, check_trace, known_requests
 from blockpool.replay.pool_run import PoolRun
 from blockpool.replay.result import ReplayResult
 from blockpool.replay.settings import LAST_HALF, ReplaySettings, check_pool_blocks
@@ -46,7 +47,8 @@ def replay(
         OSError: The trace cannot be read.
         InvariantError: With `check_every`, when the pool contradicts itself.
     """
-    settings = settings or ReplaySettings()
+    settings = as_instance("settings", settings or ReplaySettings(), ReplaySettings)
+    check_trace(trace)
     check_pool_blocks(blocks)
     if isinstance(trace, (str, os.PathLike)):
         with spooled(trace, again=settings.window == LAST_HALF) as (path, name):
@@ -100,7 +102,7 @@ def _play_all(
     fraction_read: Callable[[], float | None],
     progress: Progress | None,
 ) -> None:
-    for number, request in enumerate(requests):
+    for number, request in enumerate(known_requests(requests)):
         if number and number == first_measured:
             run.restart_window()
         run.play(request)

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from blockpool.errors import ConfigError
+from blockpool.core.arguments import as_choice
 
 AUTO_DTYPE = "auto"
 
@@ -54,5 +54,4 @@ def dtype_of_torch(name: str) -> str:
 
 def check_kv_dtype(dtype: str) -> None:
     """Raises ConfigError unless it is one of `KV_DTYPES`."""
-    if dtype not in KV_DTYPES:
-        raise ConfigError("kv_dtype", dtype, f"must be one of {', '.join(KV_DTYPES)}")
+    as_choice("kv_dtype", dtype, KV_DTYPES)

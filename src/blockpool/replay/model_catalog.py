@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 from blockpool.errors import ConfigError
+from blockpool.replay.arguments import as_instance
 from blockpool.replay.model_config import shape_from_config
 from blockpool.replay.model_shape import ModelShape
 
@@ -112,6 +113,7 @@ def load_model_shape(model: str) -> ModelShape:
         ConfigError: Neither, not JSON, or a config that does not say enough.
         OSError: The file cannot be read.
     """
+    as_instance("model", model, str)
     known = CATALOG.get(model.lower())
     if known is not None:
         return shape_from_config(known, model.lower())

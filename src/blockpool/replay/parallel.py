@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 
+from blockpool.core.arguments import as_list, as_size
 from blockpool.errors import BlockPoolError, ConfigError
+from blockpool.replay.arguments import as_instance
 from blockpool.replay.driver import find_window, replay_file
 from blockpool.replay.result import ReplayResult
 from blockpool.replay.settings import ReplaySettings, check_pool_blocks
-from blockpool.trace.source import TracePath, spooled
+from blockpool.trace.source import TracePath, check_path, spooled
 
 _MAX_PROCESSES = 61  # more cannot be waited for on Windows
 
@@ -45,12 +47,15 @@ def replay_many(
         BlockPoolError: Whatever `replay` raises: the first error stops all; also when a process died.
         OSError: The trace cannot be read.
     """
-    settings = settings or ReplaySettings()
-    if not sizes:
+    settings = as_instance("settings", settings or ReplaySettings(), ReplaySettings)
+    check_path(trace)
+    as_list("sizes", sizes)
+    if not len(sizes):
         raise ConfigError("sizes", list(sizes), "must name at least one size")
     for size in sizes:
         check_pool_blocks(size)
-    jobs = min(jobs or os.cpu_count() or 1, len(sizes), _MAX_PROCESSES)
+    jobs = (os.cpu_count() or 1) if jobs is None else as_size("jobs", jobs)
+    jobs = min(jobs, len(sizes), _MAX_PROCESSES)
     with spooled(trace, again=True) as (path, name):
         first_measured = find_window(path, name, settings)
         tasks = [(path, name, size, settings, first_measured) for size in sizes]

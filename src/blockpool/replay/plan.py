@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from blockpool.errors import ConfigError, TraceError
+from blockpool.errors import ConfigError
+from blockpool.replay.arguments import as_instance, check_trace, known_requests
 from blockpool.replay.curve_pass import MainPass, feed
 from blockpool.replay.driver import Progress
 from blockpool.replay.fleet import Fleet
@@ -53,13 +54,14 @@ def plan_capacity(
         ConfigError: The model cannot be split so, or the memory does not hold one request of the trace.
         OSError: The trace cannot be read.
     """
-    replay = replay or ReplaySettings()
+    as_instance("shape", shape, ModelShape)
+    as_instance("settings", settings, PlanSettings)
+    replay = as_instance("replay", replay or ReplaySettings(), ReplaySettings)
+    check_trace(trace)
     if isinstance(trace, (str, os.PathLike)):
         with spooled(trace, again=True) as (path, name):
             reader = TraceReader(path, block_size=replay.block_size, skip_bad=replay.skip_bad, name=name)
             return _plan(reader, shape, settings, replay, progress)
-    if not trace:
-        raise TraceError("<requests>", 0, "no requests")
     return _plan(trace, shape, settings, replay, progress)
 
 
@@ -70,7 +72,7 @@ def _plan(
     replay: ReplaySettings,
     progress: Progress | None,
 ) -> Plan:
-    facts = trace_facts(requests, replay)
+    facts = trace_facts(known_requests(requests), replay)
     memory = model_memory(
         shape,
         block_size=facts.block_size,

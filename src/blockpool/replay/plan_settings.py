@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from blockpool.core.arguments import as_count, as_int
 from blockpool.errors import ConfigError
+from blockpool.replay.arguments import as_number
 from blockpool.replay.kv_dtype import AUTO_DTYPE, check_kv_dtype
 from blockpool.replay.routing import ROUTINGS, check_routing
 
@@ -48,10 +50,9 @@ class PlanSettings:
         _check_range("tensor_parallel", self.tensor_parallel, 1, MAX_TENSOR_PARALLEL)
         _check_range("max_running", self.max_running, 1, MAX_RUNNING)
         rate = self.prefill_rate
-        if rate is not None and not (rate > 0 and math.isfinite(rate)):
+        if rate is not None and not (as_number("prefill_rate", rate) > 0 and math.isfinite(rate)):
             raise ConfigError("prefill_rate", rate, "must be a number above 0")
-        if self.seed < 0:
-            raise ConfigError("seed", self.seed, "must be 0 or more")
+        as_count("seed", self.seed)
 
     def routings(self) -> tuple[str, ...]:
         """The ways of routing to plan for."""
@@ -59,5 +60,5 @@ class PlanSettings:
 
 
 def _check_range(field: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
+    if not least <= as_int(field, value) <= most:
         raise ConfigError(field, value, f"must be {least:,} … {most:,}")

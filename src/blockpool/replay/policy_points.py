@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from blockpool.core.arguments import as_choice, as_list
 from blockpool.errors import ConfigError
 from blockpool.replay.policies import PolicyTrace
 from blockpool.replay.rules import RequestPlan
@@ -57,8 +58,8 @@ def parse_policies(text: str) -> list[str]:
 
 def check_policies(policies: Sequence[str]) -> None:
     """Raises ConfigError for a policy that is unknown or named twice."""
+    as_list("policies", policies)
     for policy in policies:
-        if policy not in POLICIES:
-            raise ConfigError("policies", policy, f"must be some of {', '.join(POLICIES)}")
+        as_choice("policies", policy, POLICIES)
     if len(set(policies)) != len(policies) or not policies:
         raise ConfigError("policies", ",".join(policies), "must name each policy once")

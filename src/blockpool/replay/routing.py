@@ -16,6 +16,7 @@ import random
 from collections.abc import Hashable
 from typing import Protocol
 
+from blockpool.core.arguments import as_choice, as_int
 from blockpool.errors import ConfigError
 from blockpool.replay.rules import RequestPlan
 
@@ -121,7 +122,6 @@ def make_router(routing: str, replicas: int, *, seed: int) -> Router:
 
 def check_routing(routing: str, replicas: int) -> None:
     """Raises ConfigError unless `make_router` takes them."""
-    if routing not in ROUTINGS:
-        raise ConfigError("routing", routing, f"must be one of {', '.join(ROUTINGS)}")
-    if not 1 <= replicas <= MAX_REPLICAS:
+    as_choice("routing", routing, ROUTINGS)
+    if not 1 <= as_int("replicas", replicas) <= MAX_REPLICAS:
         raise ConfigError("replicas", replicas, f"must be 1 … {MAX_REPLICAS:,}")

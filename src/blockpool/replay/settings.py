@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from blockpool.core.arguments import as_bool, as_choice, as_count, as_int, as_size
 from blockpool.core.hasher import HASH_ALGORITHMS
 from blockpool.errors import ConfigError
+from blockpool.replay.arguments import as_number
 
 TRACE_RULES = "trace"
 ENGINE_RULES = "engine"
@@ -47,14 +49,15 @@ class ReplaySettings:
     sample_rate: float | None = None
 
     def __post_init__(self) -> None:
-        _check_choice("rules", self.rules, RULES)
-        _check_choice("window", self.window, WINDOWS)
-        _check_choice("hash_algorithm", self.hash_algorithm, HASH_ALGORITHMS)
-        if self.check_every < 0:
-            raise ConfigError("check_every", self.check_every, "must be 0 or more")
-        if self.block_size is not None and self.block_size < 1:
-            raise ConfigError("block_size", self.block_size, "must be at least 1")
-        if self.sample_rate is not None and not 0 < self.sample_rate <= 1:
+        as_choice("rules", self.rules, RULES)
+        as_choice("window", self.window, WINDOWS)
+        as_choice("hash_algorithm", self.hash_algorithm, HASH_ALGORITHMS)
+        as_bool("reuse_uncached_first", self.reuse_uncached_first)
+        as_bool("skip_bad", self.skip_bad)
+        as_count("check_every", self.check_every)
+        if self.block_size is not None:
+            as_size("block_size", self.block_size)
+        if self.sample_rate is not None and not 0 < as_number("sample_rate", self.sample_rate) <= 1:
             raise ConfigError("sample_rate", self.sample_rate, "must be above 0, at most 1")
 
     def sample_rate_for(self, blocks: int) -> float:
@@ -66,10 +69,5 @@ class ReplaySettings:
 
 def check_pool_blocks(blocks: int) -> None:
     """Raises ConfigError unless a pool of that many usable blocks can be replayed."""
-    if not 1 <= blocks <= MAX_POOL_BLOCKS:
+    if not 1 <= as_int("blocks", blocks) <= MAX_POOL_BLOCKS:
         raise ConfigError("blocks", blocks, f"must be 1 … {MAX_POOL_BLOCKS:,}")
-
-
-def _check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ConfigError(field, value, f"must be one of {', '.join(choices)}")

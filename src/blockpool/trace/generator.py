@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
+from blockpool.core.arguments import as_choice, as_int, as_size
 from blockpool.errors import ConfigError
 from blockpool.trace.draws import Draws
 from blockpool.trace.request import TraceRequest
@@ -35,14 +36,11 @@ def generate(kind: str, num_requests: int, *, seed: int = 0, block_size: int = 1
     Raises:
         ConfigError: An argument is out of range. Raised by the call, not by the first `next`.
     """
-    if kind not in WORKLOADS:
-        raise ConfigError("kind", kind, f"must be one of {', '.join(WORKLOAD_KINDS)}")
-    if num_requests < 1:
-        raise ConfigError("num_requests", num_requests, "must be at least 1")
-    if not 0 <= seed <= MAX_SEED:
+    as_choice("kind", kind, WORKLOAD_KINDS)
+    num_requests = as_size("num_requests", num_requests)
+    if not 0 <= as_int("seed", seed) <= MAX_SEED:
         raise ConfigError("seed", seed, f"must be 0 … {MAX_SEED}")
-    if block_size < 1:
-        raise ConfigError("block_size", block_size, "must be at least 1")
+    block_size = as_size("block_size", block_size)
     return _requests(kind, num_requests, seed, block_size)
 
 

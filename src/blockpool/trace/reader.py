@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from blockpool.core.arguments import as_int
 from blockpool.errors import ConfigError, TraceError
 from blockpool.trace.formats import MAX_BLOCK_SIZE, BadLineError, LineParser
 from blockpool.trace.request import TraceRequest
@@ -44,9 +45,9 @@ class TraceReader:
             name: What errors call the trace; by default its path.
 
         Raises:
-            ConfigError: The block size is out of range.
+            ConfigError: The block size is out of range, the path is none or empty.
         """
-        if block_size is not None and not 1 <= block_size <= MAX_BLOCK_SIZE:
+        if block_size is not None and not 1 <= as_int("block_size", block_size) <= MAX_BLOCK_SIZE:
             raise ConfigError("block_size", block_size, f"must be 1 … {MAX_BLOCK_SIZE}")
         self._source = TraceSource(path, name=name)
         self._block_size = block_size

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias, cast
 
-from blockpool.errors import MissingExtraError, TraceError
+from blockpool.errors import ArgumentError, ConfigError, MissingExtraError, TraceError
 from blockpool.trace.demo import DEMO_NAME, DEMO_TRACE
 
 TracePath: TypeAlias = "str | os.PathLike[str]"
@@ -50,7 +50,11 @@ class TraceSource:
             path: A file. The strings "-" and "demo" are standard input and the bundled trace;
                 a file of such a name is `Path("demo")` or "./demo".
             name: What errors call it; by default the path.
+
+        Raises:
+            ConfigError: It is no path, or empty.
         """
+        check_path(path)
         self._path = None if path == "-" else DEMO_TRACE if path == DEMO_NAME else Path(path)
         self.name = name or (STDIN_NAME if self._path is None else os.fspath(path))
         self.bytes_read = 0
@@ -161,6 +165,14 @@ def open_zstd(file: BinaryIO, mode: Literal["rb", "wb"]) -> BinaryIO:
     return cast(BinaryIO, zstd.ZstdFile(file, mode))
 
 
+def check_path(path: object) -> None:
+    """Raises ConfigError unless it is the path of a trace."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentError("trace", path, "a path is needed")
+    if path == "":
+        raise ConfigError("trace", path, "the name is empty")
+
+
 @contextlib.contextmanager
 def spooled(path: TracePath, *, again: bool) -> Iterator[tuple[TracePath, str | None]]:
     """Makes a trace readable more than once, by other processes too.
@@ -173,6 +185,7 @@ def spooled(path: TracePath, *, again: bool) -> Iterator[tuple[TracePath, str | 
         The path to read and the name that errors shall use (None: the path). What can be read only once
         (standard input, a pipe) is copied to a temporary file, which is gone after the block.
     """
+    check_path(path)
     if not again or not _reads_once(path):
         yield path, None
         return

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from blockpool.core.arguments import as_choice, as_size
 from blockpool.errors import ConfigError
 from blockpool.trace.formats import MOONCAKE_BLOCK_SIZE
 from blockpool.trace.request import TraceRequest
@@ -66,10 +67,8 @@ def write_trace(
     Raises:
         ConfigError: An unknown format, a block size below 1, a request without tokens.
     """
-    if trace_format not in TRACE_FORMATS:
-        raise ConfigError("trace_format", trace_format, f"must be one of {', '.join(TRACE_FORMATS)}")
-    if block_size < 1:
-        raise ConfigError("block_size", block_size, "must be at least 1")
+    as_choice("trace_format", trace_format, TRACE_FORMATS)
+    block_size = as_size("block_size", block_size)
     prefix_ids = PrefixIds(block_size)
     written = 0
     for request in requests:
