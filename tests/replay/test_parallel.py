@@ -92,7 +92,7 @@ def test_the_error_of_a_process_is_the_one_error(tmp_path: Path) -> None:
 def test_a_process_that_dies(tmp_path: Path) -> None:
     path = tmp_path / "t"
     path.write_text('{"token_ids":[1]}\n', encoding="ascii")
-    with pytest.raises(BlockPoolError, match="died"):
+    with pytest.raises(BlockPoolError, match="out of memory, or a script that calls replay_many without"):
         replay_many(DeadlyPath(str(path)), SIZES, jobs=2)  # type: ignore[arg-type]
 
 

@@ -87,7 +87,10 @@ def _run_in_processes(
                 finished(done)
         return [future.result() for future in futures]
     except BrokenProcessPool:
-        raise BlockPoolError("a process that replayed the trace died (out of memory?)") from None
+        raise BlockPoolError(
+            "a process that replayed the trace died: out of memory, or a script that calls replay_many "
+            'without `if __name__ == "__main__":` around its main part'
+        ) from None
     except BaseException:
         # Nobody wants the other results any more; without this, leaving would wait for them.
         for process in set(multiprocessing.active_children()) - before:
