@@ -212,7 +212,7 @@ def test_without_the_extra(package: str) -> None:
     done = run_python(code.format(["replay", "demo"]))
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.count(b"\n") == 1
-    assert b"pip install 'blockpool[cli]'" in done.stderr
+    assert b"pip install '.[cli]'" in done.stderr
     version = run_python(code.format(["--version"]))
     assert (version.returncode, version.stderr) == (0, b"")
     assert version.stdout.startswith(b"blockpool ")

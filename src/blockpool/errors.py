@@ -124,7 +124,10 @@ class MissingExtraError(BlockPoolError, ImportError):
         self.extra = extra
 
     def __str__(self) -> str:
-        return f"{self.feature} needs a package that is not installed: pip install 'blockpool[{self.extra}]'"
+        return (
+            f"{self.feature} needs a package that is not installed: install the extra, "
+            f"from a checkout with pip install '.[{self.extra}]'"
+        )
 
 
 def _shorten(value: object, limit: int = 80) -> str:
