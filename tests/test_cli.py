@@ -32,6 +32,20 @@ def test_help_is_plain_ascii(arguments: list[str]) -> None:
     assert invoke(*arguments).output.isascii()
 
 
+def test_help_is_not_cut() -> None:
+    output = invoke("--help").output
+    assert "..." not in output.partition("Commands:")[2]
+    for command in ("replay", "curve", "plan", "generate"):
+        assert f"  {command} " in output
+
+
+@pytest.mark.parametrize("command", ["replay", "curve", "plan"])
+def test_help_says_what_rules_and_windows_are(command: str) -> None:
+    words = " ".join(invoke(command, "--help").output.split())
+    assert "every block can hit; engine: as vLLM does" in words
+    assert "the last half after a warm-up on the first" in words
+
+
 def test_one_size() -> None:
     done = run(*REPLAY_DEMO)
     assert (done.returncode, done.stderr) == (0, b""), "no progress bar in a pipe"

@@ -53,10 +53,31 @@ pytest.importorskip("click.testing", reason="the extra cli is not installed")
         (["generate", "chat", "--seed", "-1"], "--seed"),
         (["generate", "chat", "--format", "xml"], "--format"),
         (["bogus"], "bogus"),
+        (["replay", "", "--blocks", "5"], "the name is empty"),
+        (["curve", ""], "the name is empty"),
+        (["generate", "chat", "-o", ""], "the name is empty"),
+        (["generate", "chat", "--block-size", "16"], "--block-size is for --format mooncake"),
+        (["replay", "demo", "--blocks", "5", "--hash", "sha256"], "--hash is for traces of token ids"),
+        (["curve", "demo", "--hash", "sha256"], "--hash is for traces of token ids"),
+        (
+            ["plan", "demo", "--model", "llama-3-8b", "--gpu-memory", "9GB", "--hash", "sha256"],
+            "--hash is for traces of token ids",
+        ),
+        (
+            ["replay", "demo", "--blocks", "5", "--check", "--check-every", "5"],
+            "either --check or --check-every",
+        ),
     ],
 )
 def test_usage_errors(arguments: list[str], words: str) -> None:
     assert words in invoke(*arguments, exit_code=2).stderr
+
+
+def test_a_hash_for_block_ids_from_standard_input() -> None:
+    arguments = ["replay", "-", "--blocks", "5", "--hash", "sha256"]
+    line = '{"hash_ids":[1],"input_length":5}\n'
+    assert "--hash is for" in invoke(*arguments, exit_code=2, input=line).stderr
+    assert invoke(*arguments, input='{"token_ids":[1]}\n').stdout
 
 
 def test_usage_errors_of_the_process() -> None:
@@ -104,7 +125,7 @@ def test_output_that_cannot_be_written(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this platform has no /dev/full")
 def test_a_full_disk() -> None:
     done = run("generate", "chat", "-o", "/dev/full")
-    assert (done.returncode, done.stderr) == (1, b"blockpool: No space left on device\n")
+    assert (done.returncode, done.stderr) == (1, b"blockpool: /dev/full: No space left on device\n")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="file names are not bytes on this platform")

@@ -12,10 +12,18 @@ import click
 from rich.console import Console
 
 import blockpool
+from blockpool.commands.options import (
+    check_hash_is_used,
+    check_hash_was_used,
+    hash_option,
+    not_empty,
+    rules_option,
+    trace_argument,
+    window_option,
+)
 from blockpool.commands.plan import plan_command
 from blockpool.commands.progress import progress_bar, show_fraction
 from blockpool.commands.usage import as_usage
-from blockpool.core.hasher import HASH_ALGORITHMS
 from blockpool.replay import (
     ReplayResult,
     ReplaySettings,
@@ -28,11 +36,11 @@ from blockpool.replay import (
 from blockpool.replay.curve_report import csv_rows
 from blockpool.replay.curve_study import MAX_VERIFIED
 from blockpool.replay.policy_points import LRU, POLICIES, parse_policies
-from blockpool.replay.settings import DEFAULT_HASH, RULES, WINDOWS
+from blockpool.replay.settings import DEFAULT_HASH
 from blockpool.replay.sizes import blocks_for_memory, parse_block_counts, parse_sampling
 from blockpool.replay.tables import PLAIN_WIDTH, print_report
 from blockpool.trace import TRACE_FORMATS, WORKLOAD_KINDS, generate, open_trace_for_writing, write_trace
-from blockpool.trace.formats import DEFAULT_TOKEN_BLOCK_SIZE, MAX_BLOCK_SIZE, MOONCAKE_BLOCK_SIZE
+from blockpool.trace.formats import DEFAULT_TOKEN_BLOCK_SIZE, MAX_BLOCK_SIZE, MOONCAKE, MOONCAKE_BLOCK_SIZE
 from blockpool.trace.generator import MAX_SEED
 
 _BLOCK_SIZE = click.IntRange(1, MAX_BLOCK_SIZE)
@@ -45,33 +53,14 @@ def _common_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--bytes-per-block", metavar="SIZE", help="Memory of one block, such as 2MiB; goes with --memory."
         ),
-        click.option(
-            "--rules",
-            type=click.Choice(RULES),
-            default=RULES[0],
-            show_default=True,
-            help="Who is imitated.",
-        ),
-        click.option(
-            "--window",
-            type=click.Choice(WINDOWS),
-            default=WINDOWS[0],
-            show_default=True,
-            help="What is measured.",
-        ),
+        rules_option,
+        window_option,
         click.option(
             "--block-size",
             type=_BLOCK_SIZE,
             help="Tokens per block.  [default: 16 for token ids, 512 for mooncake]",
         ),
-        click.option(
-            "--hash",
-            "hash_algorithm",
-            type=click.Choice(HASH_ALGORITHMS),
-            default=DEFAULT_HASH,
-            show_default=True,
-            help="How token ids are hashed.",
-        ),
+        hash_option,
         click.option(
             "--reuse-uncached-first",
             is_flag=True,
@@ -100,8 +89,8 @@ def cli() -> None:
 cli.add_command(plan_command)
 
 
-@cli.command("replay")
-@click.argument("trace")
+@cli.command("replay", short_help="Play a trace through pools of given sizes.")
+@trace_argument
 @click.option(
     "--blocks",
     metavar="N[,N...]",
@@ -125,7 +114,7 @@ def replay_command(
     rules: str,
     window: str,
     block_size: int | None,
-    hash_algorithm: str,
+    hash_algorithm: str | None,
     reuse_uncached_first: bool,
     sample_rate: float | None,
     check: bool,
@@ -139,6 +128,8 @@ def replay_command(
     TRACE is a file of JSON lines, plain, gzip or zstd, in the mooncake, kvcache-simulator or token-id format;
     "-" is standard input, "demo" the bundled trace (a file of that name is ./demo).
     """
+    if check and check_every is not None:
+        raise click.UsageError("either --check or --check-every")
     sizes = as_usage(lambda: _pool_sizes(blocks, memory, bytes_per_block))
     settings = as_usage(
         lambda: ReplaySettings(
@@ -148,11 +139,13 @@ def replay_command(
             check_every=check_every or int(check),
             skip_bad=skip_bad,
             block_size=block_size,
-            hash_algorithm=hash_algorithm,
+            hash_algorithm=hash_algorithm or DEFAULT_HASH,
             sample_rate=sample_rate,
         )
     )
+    check_hash_is_used(trace, hash_algorithm, block_size=block_size, skip_bad=skip_bad)
     results = _run(trace, sizes, settings, jobs)
+    check_hash_was_used(hash_algorithm, results[0].trace_format)
     if as_json:
         report = report_as_dict(
             trace, settings, results, version=blockpool.__version__, compiled=blockpool.COMPILED
@@ -163,8 +156,8 @@ def replay_command(
     print_report(console, trace, settings, results)
 
 
-@cli.command("curve")
-@click.argument("trace")
+@cli.command("curve", short_help="Hits at every size, in one pass.")
+@trace_argument
 @click.option("--blocks", metavar="N[,N...]", help="Sizes that shall be in the table, too; 10k and 1M work.")
 @_common_options
 @click.option(
@@ -198,7 +191,7 @@ def curve_command(
     rules: str,
     window: str,
     block_size: int | None,
-    hash_algorithm: str,
+    hash_algorithm: str | None,
     reuse_uncached_first: bool,
     skip_bad: bool,
     jobs: int | None,
@@ -231,9 +224,10 @@ def curve_command(
             reuse_uncached_first=reuse_uncached_first,
             skip_bad=skip_bad,
             block_size=block_size,
-            hash_algorithm=hash_algorithm,
+            hash_algorithm=hash_algorithm or DEFAULT_HASH,
         )
     )
+    check_hash_is_used(trace, hash_algorithm, block_size=block_size, skip_bad=skip_bad)
     with progress_bar() as bar:
         reading = bar.add_task("reading", total=None)
         verifying = bar.add_task("verifying", total=verify, visible=bool(verify))
@@ -251,6 +245,7 @@ def curve_command(
                 finished=lambda done: bar.update(verifying, completed=done),
             )
         )
+    check_hash_was_used(hash_algorithm, found.curve.trace_format)
     if as_json:
         click.echo(
             json.dumps(study_as_dict(found, version=blockpool.__version__, compiled=blockpool.COMPILED))
@@ -263,7 +258,7 @@ def curve_command(
         print_study(Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH), found)
 
 
-@cli.command("generate")
+@cli.command("generate", short_help="Write a seeded workload as a trace.")
 @click.argument("kind", type=click.Choice(WORKLOAD_KINDS))
 @click.option("--requests", "num_requests", type=click.IntRange(1), default=1000, show_default=True)
 @click.option("--seed", type=click.IntRange(0, MAX_SEED), default=0, show_default=True)
@@ -273,27 +268,33 @@ def curve_command(
 @click.option(
     "--block-size",
     type=_BLOCK_SIZE,
-    default=MOONCAKE_BLOCK_SIZE,
-    show_default=True,
-    help="Tokens per block of the mooncake form.",
+    help=f"Tokens per block; for mooncake only.  [default: {MOONCAKE_BLOCK_SIZE}]",
 )
 @click.option(
     "-o",
     "--output",
     default="-",
     metavar="FILE",
+    callback=not_empty,
     help="Packed when it ends in .gz or .zst.  [default: stdout]",
 )
 def generate_command(
-    kind: str, num_requests: int, seed: int, trace_format: str, block_size: int, output: str
+    kind: str, num_requests: int, seed: int, trace_format: str, block_size: int | None, output: str
 ) -> None:
     """Write a seeded workload: chat, agent, documents, or a mix of them.
 
     Equal options give equal bytes on every platform.
     """
+    if block_size is not None and trace_format != MOONCAKE:
+        raise click.UsageError(f"--block-size is for --format {MOONCAKE}; token ids are not cut into blocks")
     requests = generate(kind, num_requests, seed=seed, block_size=DEFAULT_TOKEN_BLOCK_SIZE)
-    with open_trace_for_writing("-" if output == "-" else Path(output)) as file:
-        write_trace(requests, file, trace_format, block_size=block_size)
+    try:
+        with open_trace_for_writing("-" if output == "-" else Path(output)) as file:
+            write_trace(requests, file, trace_format, block_size=block_size or MOONCAKE_BLOCK_SIZE)
+    except OSError as error:
+        if error.filename is None and output != "-":
+            error.filename = output
+        raise
 
 
 def _pool_sizes(blocks: str | None, memory: str | None, bytes_per_block: str | None) -> list[int]:

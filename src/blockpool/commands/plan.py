@@ -9,9 +9,15 @@ import click
 from rich.console import Console
 
 import blockpool
+from blockpool.commands.options import (
+    check_hash_is_used,
+    hash_option,
+    rules_option,
+    trace_argument,
+    window_option,
+)
 from blockpool.commands.progress import progress_bar, show_fraction
 from blockpool.commands.usage import as_usage
-from blockpool.core.hasher import HASH_ALGORITHMS
 from blockpool.replay.kv_dtype import KV_DTYPES
 from blockpool.replay.model_catalog import load_model_shape
 from blockpool.replay.plan import plan_capacity
@@ -19,15 +25,15 @@ from blockpool.replay.plan_result import plan_as_dict
 from blockpool.replay.plan_settings import MAX_RUNNING, MAX_TENSOR_PARALLEL, PlanSettings
 from blockpool.replay.plan_tables import print_plan
 from blockpool.replay.routing import MAX_REPLICAS, ROUTINGS
-from blockpool.replay.settings import DEFAULT_HASH, RULES, WINDOWS, ReplaySettings
+from blockpool.replay.settings import DEFAULT_HASH, ReplaySettings
 from blockpool.replay.sizes import parse_bytes
 from blockpool.replay.tables import PLAIN_WIDTH
 from blockpool.trace.formats import MAX_BLOCK_SIZE
 from blockpool.trace.generator import MAX_SEED
 
 
-@click.command("plan")
-@click.argument("trace")
+@click.command("plan", short_help="Size the cache of a model.")
+@trace_argument
 @click.option(
     "--model", required=True, metavar="PATH|NAME", help="A config.json, its folder, or a well-known model."
 )
@@ -86,20 +92,9 @@ from blockpool.trace.generator import MAX_SEED
     show_default=True,
     help="Of random routing.",
 )
-@click.option(
-    "--rules", type=click.Choice(RULES), default=RULES[0], show_default=True, help="Who is imitated."
-)
-@click.option(
-    "--window", type=click.Choice(WINDOWS), default=WINDOWS[0], show_default=True, help="What is measured."
-)
-@click.option(
-    "--hash",
-    "hash_algorithm",
-    type=click.Choice(HASH_ALGORITHMS),
-    default=DEFAULT_HASH,
-    show_default=True,
-    help="How token ids are hashed.",
-)
+@rules_option
+@window_option
+@hash_option
 @click.option("--skip-bad", is_flag=True, help="Count bad lines instead of stopping.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def plan_command(
@@ -117,7 +112,7 @@ def plan_command(
     seed: int,
     rules: str,
     window: str,
-    hash_algorithm: str,
+    hash_algorithm: str | None,
     skip_bad: bool,
     as_json: bool,
 ) -> None:
@@ -142,8 +137,13 @@ def plan_command(
         )
     )
     replay = ReplaySettings(
-        rules=rules, window=window, skip_bad=skip_bad, block_size=block_size, hash_algorithm=hash_algorithm
+        rules=rules,
+        window=window,
+        skip_bad=skip_bad,
+        block_size=block_size,
+        hash_algorithm=hash_algorithm or DEFAULT_HASH,
     )
+    check_hash_is_used(trace, hash_algorithm, block_size=block_size, skip_bad=skip_bad)
     shape = load_model_shape(model)
     with progress_bar() as bar:
         show = show_fraction(bar, bar.add_task("planning", total=None))
