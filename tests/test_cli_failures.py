@@ -33,12 +33,16 @@ pytest.importorskip("click.testing", reason="the extra cli is not installed")
         (["replay", "demo", "--blocks", "five"], "--blocks five: must be numbers of blocks"),
         (["replay", "demo", "--blocks", "0"], "--blocks 0: must be 1"),
         (["replay", "demo", "--blocks", "999999999999"], "--blocks 999999999999"),
-        (["replay", "demo", "--memory", "1G", "--bytes-per-block", "1"], "--memory 1G: must be a size"),
+        (["replay", "demo", "--memory", "1G", "--bytes-per-block", "1"], "--memory 1G: write 1GiB or 1GB"),
         (
             ["replay", "demo", "--memory", "1", "--bytes-per-block", "x"],
             "--bytes-per-block x: must be a size",
         ),
         (["replay", "demo", "--memory", "1", "--bytes-per-block", "2"], "less than one block"),
+        (
+            ["replay", "demo", "--memory", "1.5TiB", "--bytes-per-block", "1kB"],
+            "--memory 1.5TiB: is 1,649,267,441 blocks of 1,000 bytes",
+        ),
         (["replay", "demo", "--blocks", "5", "--rules", "house"], "--rules"),
         (["replay", "demo", "--blocks", "5", "--block-size", "0"], "--block-size"),
         (["replay", "demo", "--blocks", "5", "--hash", "md5"], "--hash"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from blockpool.errors import ConfigError
-from blockpool.replay.settings import check_pool_blocks
+from blockpool.replay.settings import MAX_POOL_BLOCKS, check_pool_blocks
 
 _COUNT = re.compile(r"([0-9]{1,18})([kM]?)", re.ASCII)
 _COUNT_FACTORS = {"": 1, "k": 10**3, "M": 10**6}
@@ -14,8 +14,9 @@ _SAMPLING = re.compile(r"1/([0-9]{1,9})", re.ASCII)
 MAX_SAMPLING = 1 << 20
 
 _BYTES = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))? ?([A-Za-z]*)", re.ASCII)
+_BARE_UNITS = ("k", "m", "g", "t", "p")  # of which nobody knows whether 1,000 or 1,024 is meant
 _BYTE_FACTORS = {"": 1, "b": 1}
-for _power, _prefix in enumerate("kmgtp", start=1):
+for _power, _prefix in enumerate(_BARE_UNITS, start=1):
     _BYTE_FACTORS[f"{_prefix}b"] = 1000**_power
     _BYTE_FACTORS[f"{_prefix}ib"] = 1024**_power
 
@@ -60,6 +61,10 @@ def parse_bytes(field: str, text: str) -> int:
     """
     match = _BYTES.fullmatch(text.strip())
     factor = None if match is None else _BYTE_FACTORS.get(match[3].lower())
+    if match is not None and match[3].lower() in _BARE_UNITS:
+        number = text.strip()[: -len(match[3])].rstrip()
+        binary, decimal = (number + match[3].upper() + end for end in ("iB", "B"))
+        raise ConfigError(field, text, f"write {binary} or {decimal}")
     if match is None or factor is None:
         raise ConfigError(field, text, "must be a size such as 40GiB, 1.5GB or 2097152")
     decimals = match[2] or ""
@@ -83,6 +88,11 @@ def blocks_for_memory(memory: str, bytes_per_block: str) -> list[int]:
         count = parse_bytes("memory", part) // block_bytes
         if count < 1:
             raise ConfigError("memory", part, f"is less than one block of {block_bytes:,} bytes")
-        check_pool_blocks(count)
+        if count > MAX_POOL_BLOCKS:
+            raise ConfigError(
+                "memory",
+                part,
+                f"is {count:,} blocks of {block_bytes:,} bytes, and a pool has at most {MAX_POOL_BLOCKS:,}",
+            )
         sizes.append(count)
     return sizes

@@ -11,6 +11,7 @@ All may have `timestamp` (ms; on every line or on none) and `session_id`.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from blockpool.errors import MissingExtraError
@@ -36,6 +37,20 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 _BlockSize = Annotated[int, msgspec.Meta(ge=1, le=MAX_BLOCK_SIZE)]
 _Token = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+# How msgspec words a value that it does not like, and what its types are called in JSON.
+_COMPLAINT = re.compile(
+    r"Expected `([^`]+)`( of length [<>]= \d+| [<>]= \d+)?(?:, got `([^`]+)`)?(?: - at `([^`]*)`)?"
+)
+_JSON_TYPES = {
+    "int": "an integer",
+    "float": "a number",
+    "str": "a string",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
 
 
 class BadLineError(Exception):
@@ -106,9 +121,10 @@ class LineParser:
         except UnicodeDecodeError as error:
             raise BadLineError(f"not UTF-8 (byte {error.start})") from None
         except msgspec.ValidationError as error:
-            raise BadLineError(_one_line(str(error))) from None
+            raise BadLineError(_in_our_words(_one_line(str(error)))) from None
         except msgspec.DecodeError as error:
-            raise BadLineError(f"not JSON: {_one_line(str(error))}") from None
+            reason = _one_line(str(error)).removeprefix("JSON is malformed: ")
+            raise BadLineError(f"not JSON: {reason}") from None
         except RecursionError:
             raise BadLineError("not JSON that can be read: nested too deeply") from None
 
@@ -216,6 +232,25 @@ def _check_block_tokens(
 
 def _shown(value: int | None) -> str:
     return "missing" if value is None else str(value)
+
+
+def _in_our_words(text: str) -> str:
+    """What msgspec says of a value: "Expected `int` >= 0 - at `$.input_length`" and the like."""
+    match = _COMPLAINT.fullmatch(text)
+    if match is None:
+        return text
+    wanted, bound, got, place = match.groups()
+    words = " or ".join(_JSON_TYPES.get(name, name) for name in wanted.split(" | ") if name != "null")
+    if bound:
+        sign, limit = bound.split()[-2:]
+        if "length" in bound:
+            words = f"{words} that is not empty"
+        else:
+            words = f"{words} of {limit} or {'more' if sign == '>=' else 'less'}"
+    words += " is needed"
+    if got:
+        words += f", not {_JSON_TYPES.get(got, got)}"
+    return f"{place.removeprefix('$').removeprefix('.') or 'the line'}: {words}" if place else words
 
 
 def _one_line(text: str) -> str:
