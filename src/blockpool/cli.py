@@ -39,7 +39,7 @@ from blockpool.replay.policy_points import LRU, POLICIES, parse_policies
 from blockpool.replay.settings import DEFAULT_HASH
 from blockpool.replay.sizes import blocks_for_memory, parse_block_counts, parse_sampling
 from blockpool.replay.tables import PLAIN_WIDTH, print_report
-from blockpool.trace import TRACE_FORMATS, WORKLOAD_KINDS, generate, open_trace_for_writing, write_trace
+from blockpool.trace import WORKLOAD_KINDS, WRITABLE_FORMATS, generate, open_trace_for_writing, write_trace
 from blockpool.trace.formats import DEFAULT_TOKEN_BLOCK_SIZE, MAX_BLOCK_SIZE, MOONCAKE, MOONCAKE_BLOCK_SIZE
 from blockpool.trace.generator import MAX_SEED
 
@@ -263,7 +263,11 @@ def curve_command(
 @click.option("--requests", "num_requests", type=click.IntRange(1), default=1000, show_default=True)
 @click.option("--seed", type=click.IntRange(0, MAX_SEED), default=0, show_default=True)
 @click.option(
-    "--format", "trace_format", type=click.Choice(TRACE_FORMATS), default=TRACE_FORMATS[0], show_default=True
+    "--format",
+    "trace_format",
+    type=click.Choice(WRITABLE_FORMATS),
+    default=WRITABLE_FORMATS[0],
+    show_default=True,
 )
 @click.option(
     "--block-size",

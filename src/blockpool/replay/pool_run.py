@@ -21,18 +21,21 @@ _POOL_BLOCK_SIZE = 16
 class _PoolRequest:
     """What `BlockPool` reads of a request."""
 
-    __slots__ = ("block_hashes", "request_id")
+    __slots__ = ("block_hashes",)
 
+    request_id = ""  # for events only, which are off here
     all_token_ids: tuple[int, ...] = ()
     lora_request = None
 
-    def __init__(self, request_id: str, block_hashes: list[bytes]) -> None:
-        self.request_id = request_id
+    def __init__(self, block_hashes: list[bytes]) -> None:
         self.block_hashes = block_hashes
 
 
 class PoolRun:
     """Plays requests one after the other on a cold pool; each is done before the next begins.
+
+    Evictions can be looked at between two requests: `pool.num_evictions` is exact, residency is of sampled blocks.
+    The pool calls nobody for each eviction.
 
     Attributes:
         pool: The pool, with `blocks` usable blocks and the null block.
@@ -129,7 +132,7 @@ class PoolRun:
         pool.touch(blocks)
         blocks = blocks + pool.get_new_blocks(plan.num_blocks - num_hits)
         pool.cache_full_blocks(
-            _PoolRequest(str(self._requests_seen), plan.keys),
+            _PoolRequest(plan.keys),
             blocks,
             num_hits,
             len(plan.keys),

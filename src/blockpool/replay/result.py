@@ -10,7 +10,9 @@ from blockpool.replay.residency import Residency
 
 @dataclass(slots=True)
 class WindowCounts:
-    """Counted over the requests of the window. Refused requests are in the first three only.
+    """Counted over the requests of the window.
+
+    Refused requests are in `requests`, `refused` and `largest_refused_blocks` only.
 
     Attributes:
         requests: Requests of the window, refused ones included.

@@ -22,7 +22,7 @@ class TraceRequest:
         token_ids: The prompt itself, each token in 0 … 2^32-1.
         output_token_ids: What was generated, when the trace has it.
         output_tokens: How many tokens were generated, or None when the trace does not say.
-        session_id: Which conversation the request belongs to. Reported, never used for matching.
+        session_id: Which conversation the request belongs to. Kept for writers and tags, never used for matching.
         lora: Name of the adapter; requests of different adapters share nothing. Used with `token_ids` only.
         salt: Cache salt; requests of different salts share nothing. Used with `token_ids` only.
     """

@@ -19,7 +19,7 @@ from blockpool.trace.formats import MOONCAKE_BLOCK_SIZE
 from blockpool.trace.request import TraceRequest
 from blockpool.trace.source import open_zstd
 
-TRACE_FORMATS = ("tokens", "mooncake")
+WRITABLE_FORMATS = ("tokens", "mooncake")
 
 
 class PrefixIds:
@@ -58,7 +58,7 @@ def write_trace(
     Args:
         requests: With `token_ids`.
         file: Where to; stays open.
-        trace_format: One of `TRACE_FORMATS`.
+        trace_format: One of `WRITABLE_FORMATS`.
         block_size: Tokens per block of the mooncake form, at least 1.
 
     Returns:
@@ -67,7 +67,7 @@ def write_trace(
     Raises:
         ConfigError: An unknown format, a block size below 1, a request without tokens.
     """
-    as_choice("trace_format", trace_format, TRACE_FORMATS)
+    as_choice("trace_format", trace_format, WRITABLE_FORMATS)
     block_size = as_size("block_size", block_size)
     prefix_ids = PrefixIds(block_size)
     written = 0
