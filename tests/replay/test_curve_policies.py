@@ -79,7 +79,7 @@ def test_fifo_equals_a_plain_queue(requests: list[TraceRequest], rules: str, cap
 
 
 @given(
-    st.lists(st.sampled_from([[1], [1, 2], [1, 2, 3], [1, 4], [5], [5, 6], [7]]), max_size=6),
+    st.lists(st.sampled_from([[1], [1, 2], [1, 2, 3], [1, 4], [5], [5, 6], [7]]), min_size=1, max_size=6),
     st.sampled_from(["trace", "engine"]),
     st.sampled_from([7, 8]),
     st.integers(1, 4),

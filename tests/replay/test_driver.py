@@ -67,8 +67,8 @@ def test_the_last_half_of_what_has_no_length() -> None:
         replay(iter([request(1)]), 5, ReplaySettings(window="last-half"))
 
 
-def test_no_requests_from_python() -> None:
-    result = replay([], 5)
+def test_no_request_that_fits() -> None:
+    result = replay([request(*range(9))], 5)
     assert result.counts.token_hit_rate == result.counts.block_hit_rate == result.blocks_per_second == 0.0
     assert result.occupancy_means is None
 

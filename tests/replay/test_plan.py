@@ -222,7 +222,7 @@ def test_no_requests() -> None:
         ({"replicas": 0}, "replicas=0: must be 1"),
         ({"routing": "fair"}, "routing='fair': must be one of"),
         ({"kv_dtype": "bf17"}, "kv_dtype='bf17': must be one of"),
-        ({"seed": -1}, "seed=-1: must be"),
+        ({"seed": -1}, "seed=-1: must not be"),
     ],
 )
 def test_nonsense(options: dict[str, Any], words: str) -> None:
