@@ -35,15 +35,23 @@ def report_as_dict(
 
 
 def _result_as_dict(result: ReplayResult) -> dict[str, Any]:
+    counts = result.counts
     means = result.occupancy_means
     residency = result.residency
     return {
         "blocks": result.blocks,
         "trace_format": result.trace_format,
         "bad_lines": result.bad_lines,
-        **asdict(result.counts),
-        "token_hit_rate": result.counts.token_hit_rate,
-        "block_hit_rate": result.counts.block_hit_rate,
+        "requests": counts.requests,
+        "refused": counts.refused,
+        "largest_refused_blocks": counts.largest_refused_blocks,
+        "prompt_tokens": counts.prompt_tokens,
+        "hit_tokens": counts.hit_tokens,
+        "prompt_blocks": counts.prompt_blocks,
+        "hit_blocks": counts.hit_blocks,
+        "evictions": counts.evictions,
+        "token_hit_rate": counts.token_hit_rate,
+        "block_hit_rate": counts.block_hit_rate,
         "occupancy": {
             "mean": None if means is None else means._asdict(),
             "stride": result.occupancy_stride,
