@@ -27,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stdout is None:
+        return _fail("standard output is closed")
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A file name that the terminal cannot show is no reason to fail.
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 
 class BlockPoolError(Exception):
-    """Root of all errors raised by blockpool."""
+    """Root of all errors raised by blockpool. All can be pickled: values that are not plain become their text."""
+
+    def __reduce__(self) -> tuple[type[BlockPoolError], tuple[object, ...]]:
+        plain = (int, str, bytes, float, type(None))
+        return type(self), tuple(value if type(value) in plain else _shorten(value) for value in self.args)
 
 
 class ConfigError(BlockPoolError, ValueError):
@@ -47,7 +51,7 @@ class OutOfBlocksError(BlockPoolError, ValueError):
         self.free = free
 
     def __str__(self) -> str:
-        return f"{self.wanted} blocks wanted, {self.free} free"
+        return f"{_shorten(self.wanted)} blocks wanted, {self.free} free"
 
 
 class BlockStateError(BlockPoolError, RuntimeError):
@@ -66,7 +70,7 @@ class BlockStateError(BlockPoolError, RuntimeError):
         self.actual = actual
 
     def __str__(self) -> str:
-        return f"block {self.block_id}: expected {self.expected}, but {self.actual}"
+        return f"block {_shorten(self.block_id)}: expected {self.expected}, but {self.actual}"
 
 
 class HashAlreadySetError(BlockStateError, AssertionError):
@@ -131,6 +135,9 @@ class MissingExtraError(BlockPoolError, ImportError):
 
 
 def _shorten(value: object, limit: int = 80) -> str:
-    """Shows a value in one line of at most `limit` characters."""
-    text = repr(value)
+    """Shows a value in one line of at most `limit` characters, whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:  # a value that cannot be shown must not hide the error
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else text[: limit - 3] + "..."

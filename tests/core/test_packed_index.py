@@ -14,8 +14,9 @@ from blockpool import (
     HashAlreadySetError,
     KVCacheBlock,
 )
+from blockpool.core.arguments import random_seed
 from blockpool.core.block import group_of, home_of
-from blockpool.core.hash_mixer import SEED_BYTES, as_seed
+from blockpool.core.hash_mixer import SEED_BYTES
 from blockpool.core.packed_index import PackedIndex
 
 from .index_support import PLAIN_SEED, hashed, meeting_hash, searches
@@ -199,7 +200,7 @@ def test_a_seed_must_be_bytes(random_bytes: Callable[[int], bytes], error: type[
 def test_a_seed_must_be_long_enough() -> None:
     with pytest.raises(ConfigError):
         BlockPool(5, True, 4, random_bytes=lambda n: bytes(n - 1))
-    assert as_seed(lambda n: bytes(n)) == bytes(SEED_BYTES)
+    assert random_seed(bytes, SEED_BYTES) == bytes(SEED_BYTES)
 
 
 def test_a_pool_asks_for_random_bytes_once() -> None:
@@ -268,3 +269,10 @@ def miscount(index: PackedIndex, blocks: list[KVCacheBlock]) -> None:
 )
 def test_damage_is_found(change: Callable[[PackedIndex, list[KVCacheBlock]], None]) -> None:
     assert damaged(change) is not None
+
+
+def test_coarse_hashes_with_one_beginning_do_not_meet() -> None:
+    """Coarse hashes are fine ones joined: prompts that share the first fine block share the first bytes."""
+    hashes = [bytes(32) + i.to_bytes(32, "big") for i in range(2000)]
+    index, _ = filled(hashes)
+    assert max(searches(index)) < 30

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockpool import BlockPool, OutOfBlocksError
+from blockpool import BlockPool, KVCacheMetricsCollector, OutOfBlocksError
 
 from .support import RecordingCollector, assert_refused, cache_chain, ids, queue_ids, snapshot
 
@@ -310,3 +310,16 @@ def test_usage_and_occupancy_stay_in_their_bounds(num_blocks: int, rounds: list[
         assert sum(pool.occupancy()) == num_blocks - 1
         assert pool.occupancy().in_use == len(held)
         assert pool.get_num_free_blocks() == num_blocks - 1 - len(held)
+
+
+def test_a_hook_that_raises_costs_no_block(caplog: pytest.LogCaptureFixture) -> None:
+    """A clock that gives floats, a random source that gives text: the collector's fault, told in the log."""
+    for sources in ({"clock": lambda: 0.5}, {"random": lambda: "x"}):
+        collector = KVCacheMetricsCollector(1.0, **sources)  # type: ignore[arg-type]
+        pool = BlockPool(5, True, 4, metrics_collector=collector)
+        blocks = pool.get_new_blocks(3)
+        pool.touch(blocks)
+        pool.free_blocks(blocks)
+        pool.check_invariants()
+        assert pool.occupancy() == (3, 0, 1)
+    assert "a hook of the metrics collector failed" in caplog.text

@@ -88,6 +88,21 @@ def as_choice(field: str, value: object, choices: tuple[str, ...]) -> str:
     return value
 
 
+def random_seed(random_bytes: object, size: int) -> bytes:
+    """Asks a source for `size` random bytes.
+
+    Raises:
+        ArgumentError: If it cannot be called, or returns no bytes.
+        ConfigError: If it returns another number of them.
+    """
+    if not callable(random_bytes):
+        raise ArgumentError("random_bytes", random_bytes, "a function is needed")
+    seed = as_bytes("random_bytes", random_bytes(size))
+    if len(seed) != size:
+        raise ConfigError("random_bytes", len(seed), f"it must return {size} bytes")
+    return seed
+
+
 def as_list(field: str, values: object, limit: int = MAX_LENGTH) -> list[object]:
     """The first `limit` values of any iterable, taken once; a list that is no longer is used as it is.
 
@@ -98,7 +113,11 @@ def as_list(field: str, values: object, limit: int = MAX_LENGTH) -> list[object]
         return values if len(values) <= limit else values[:limit]
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise ArgumentError(field, values, "an iterable is needed")
-    return list(values) if limit == MAX_LENGTH else list(islice(values, limit))
+    try:
+        iterator = iter(values)
+    except TypeError:  # NumPy's arrays of no dimension, say
+        raise ArgumentError(field, values, "an iterable is needed") from None
+    return list(islice(iterator, min(limit, MAX_LENGTH)))
 
 
 def require_attributes(field: str, value: object, names: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ from mypy_extensions import i32, i64
 from blockpool.core.arguments import as_int
 from blockpool.core.block_hash import get_block_hash, get_group_id, join_key
 from blockpool.core.types import BlockHashWithGroupId, BytesArg, IntArg
-from blockpool.errors import ConfigError, HashAlreadySetError
+from blockpool.errors import ArgumentError, ConfigError, HashAlreadySetError
 
 MAX_BLOCK_ID: Final = 0x7FFFFFFE
 OWNER_BITS: Final = 31
@@ -101,6 +101,11 @@ class KVCacheBlock:
     @property
     def _block_hash(self) -> BlockHashWithGroupId | None:
         return self.block_hash
+
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
+        raise ArgumentError(
+            "self", "KVCacheBlock", "a block belongs to its pool and cannot be copied or pickled"
+        )
 
     def reset_hash(self) -> None:
         """Forgets the hash, if there is one. The index is not told."""

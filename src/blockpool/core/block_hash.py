@@ -101,7 +101,7 @@ def scale_factor(hash_block_size: int, block_size: object) -> int:
     return size // hash_block_size
 
 
-def coarse_hash(block_hashes: Sequence[bytes], factor: int, position: int) -> BlockHash:
+def coarse_hash(block_hashes: Sequence[object], factor: int, position: int) -> BlockHash:
     """The hash of block `position` when a block takes `factor` fine hashes.
 
     Raises:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping
 from typing import Final, final
 
-from blockpool.core.arguments import as_int
+from blockpool.core.arguments import as_int, random_seed
 from blockpool.core.block import KVCacheBlock, group_of
 from blockpool.core.block_hash import get_block_hash, get_group_id
 from blockpool.core.block_map_view import BlockMapView
 from blockpool.core.build import COMPILED
 from blockpool.core.dict_index import DictIndex
 from blockpool.core.group_index import Entry, GroupIndex
-from blockpool.core.hash_mixer import as_seed
+from blockpool.core.hash_mixer import SEED_BYTES
 from blockpool.core.packed_index import PackedIndex
 from blockpool.core.types import BlockArg, BytesArg, IntArg
 from blockpool.errors import ArgumentError
@@ -148,5 +148,5 @@ class BlockHashToBlockMap:
 
 def map_for_pool(blocks: list[KVCacheBlock], random_bytes: Callable[[int], object]) -> BlockHashToBlockMap:
     """The map of a new pool, of the kind that is fastest in this build. Asks once for random bytes, in every build."""
-    seed = as_seed(random_bytes)
+    seed = random_seed(random_bytes, SEED_BYTES)
     return BlockHashToBlockMap(blocks, seed) if PACKED else BlockHashToBlockMap()

@@ -64,6 +64,18 @@ class BlockStored:
             and self.lora_name == other.lora_name
         )
 
+    def __reduce__(self) -> tuple[object, ...]:
+        fields = (
+            self.block_hashes,
+            self.parent_block_hash,
+            self.token_ids,
+            self.block_size,
+            self.lora_id,
+            self.medium,
+            self.lora_name,
+        )
+        return BlockStored, fields
+
     def __hash__(self) -> int:
         return hash(
             (tuple(self.block_hashes), self.parent_block_hash, tuple(self.token_ids), self.block_size)
@@ -99,6 +111,9 @@ class BlockRemoved:
             and self.medium == other.medium
         )
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return BlockRemoved, (self.block_hashes, self.medium)
+
     def __hash__(self) -> int:
         return hash((tuple(self.block_hashes), self.medium))
 
@@ -114,6 +129,9 @@ class AllBlocksCleared:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AllBlocksCleared)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return AllBlocksCleared, ()
 
     def __hash__(self) -> int:
         return hash("AllBlocksCleared")

@@ -10,6 +10,7 @@ from mypy_extensions import i64
 from blockpool.core.arguments import as_count, as_list
 from blockpool.core.block import NOBODY, OWNER_MASK, KVCacheBlock
 from blockpool.core.refusals import (
+    cannot_copy,
     cannot_free,
     cannot_join,
     cannot_leave,
@@ -66,6 +67,9 @@ class FreeKVCacheBlockQueue:
         self.fake_free_list_tail.prev_free_block = self.fake_free_list_head
         self.owner: i64 = _owners.next()
         self.append_n(blocks)
+
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
+        raise cannot_copy("FreeKVCacheBlockQueue")
 
     def popleft(self) -> KVCacheBlock:
         """Takes the oldest block. O(1).

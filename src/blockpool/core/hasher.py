@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, cast, final
 
-from blockpool.core.arguments import as_bytes, as_choice, as_list, as_size
+from blockpool.core.arguments import as_bytes, as_choice, as_list, as_size, random_seed
 from blockpool.core.chains import (
     Chain,
     Digest,
@@ -85,7 +85,7 @@ class BlockHasher:
         seed: StrArg | None = None,
         *,
         key_schema: StrArg = "tagged",
-        random_bytes: Callable[[int], bytes] = os.urandom,
+        random_bytes: Callable[[int], object] = os.urandom,
     ) -> None:
         self.algorithm: str = as_choice("algorithm", algorithm, HASH_ALGORITHMS)
         self.block_size: int = as_size("block_size", block_size)
@@ -95,9 +95,7 @@ class BlockHasher:
         self._digest: Digest = _xxh3_digest(self.algorithm) if digest is None else digest
         self.digest_size: int = len(self._digest(b""))
         if seed is None:
-            self.none_hash: bytes = as_bytes("random_bytes", random_bytes(NONE_HASH_BYTES))
-            if len(self.none_hash) != NONE_HASH_BYTES:
-                raise ConfigError("random_bytes", self.none_hash, f"{NONE_HASH_BYTES} bytes were asked for")
+            self.none_hash: bytes = random_seed(random_bytes, NONE_HASH_BYTES)
         else:
             self.none_hash = self._digest(_seed_bytes(seed, self._chain is pickle_chain))
         # What a first block is chained to. A raw block comes apart in one way only if all parents are of one length.

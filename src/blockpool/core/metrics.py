@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import random as random_module
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, final
 
+from blockpool.core.arguments import as_int
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.types import FloatArg
 from blockpool.errors import ArgumentError, ConfigError
+
+logger = logging.getLogger("blockpool")
 
 HISTORY_LENGTH: Final = 4
 
@@ -90,25 +94,31 @@ class KVCacheMetricsCollector:
             raise ArgumentError("random", random, "a function is needed")
         self.sample_rate: float = _checked_rate(sample_rate)
         self.block_metrics: dict[int, BlockMetricsState] = {}
-        self._clock = clock
-        self._random = random
+        self._clock: Callable[[], object] = clock
+        self._random: Callable[[], object] = random
         self._evicted: list[KVCacheEvictionEvent] = []
         self._recycled: list[KVCacheEvictionEvent] = []
 
     def should_sample_block(self) -> bool:
         """Draws whether a block is followed."""
-        return self._random() < self.sample_rate
+        drawn = self._random()
+        if not isinstance(drawn, float):
+            raise ArgumentError("random", drawn, "it must return a float in [0, 1)")
+        return drawn < self.sample_rate
+
+    def _now(self) -> int:
+        return as_int("clock", self._clock())
 
     def on_block_allocated(self, block: KVCacheBlock) -> None:
         """A block was handed out: begins to follow it if the draw says so."""
         if self.should_sample_block():
-            self.block_metrics[block.block_id] = BlockMetricsState(self._clock())
+            self.block_metrics[block.block_id] = BlockMetricsState(self._now())
 
     def on_block_accessed(self, block: KVCacheBlock) -> None:
         """A block was found by a look-up and taken."""
         state = self.block_metrics.get(block.block_id)
         if state is not None:
-            state.record_access(self._clock())
+            state.record_access(self._now())
 
     def on_block_evicted(self, block: KVCacheBlock) -> None:
         """A block is about to lose its hash or to be handed out again: closes its account.
@@ -118,7 +128,7 @@ class KVCacheMetricsCollector:
         state = self.block_metrics.pop(block.block_id, None)
         if state is not None:
             events = self._recycled if block._hash is None else self._evicted
-            events.append(state.residency(self._clock()))
+            events.append(state.residency(self._now()))
 
     def reset(self) -> None:
         """Forgets everything, also what was not drained."""
@@ -145,3 +155,11 @@ def _checked_rate(rate: object) -> float:
     if not 0.0 < rate <= 1.0:
         raise ConfigError("sample_rate", rate, "must be in (0, 1]")
     return float(rate)
+
+
+def tell(hook: Callable[[KVCacheBlock], None], block: KVCacheBlock) -> None:
+    """Calls a hook of a collector. A fault in it is logged: it must not leave the pool half changed."""
+    try:
+        hook(block)
+    except Exception:
+        logger.exception("a hook of the metrics collector failed for block %d", block.block_id)

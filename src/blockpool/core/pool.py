@@ -23,8 +23,9 @@ from blockpool.core.block_map import BlockHashToBlockMap, map_for_pool
 from blockpool.core.events import AllBlocksCleared, KVCacheEvent
 from blockpool.core.free_queue import FreeKVCacheBlockQueue
 from blockpool.core.group_index import GroupIndex
+from blockpool.core.metrics import tell
 from blockpool.core.occupancy import Occupancy
-from blockpool.core.refusals import no_such_block
+from blockpool.core.refusals import cannot_copy, no_such_block
 from blockpool.core.stored_events import new_block_hashes, removed_events, stored_events
 from blockpool.core.types import BoolArg, BytesArg, IntArg, MetricsCollector, Request
 from blockpool.errors import (
@@ -49,7 +50,8 @@ class BlockPool:
         enable_caching: Whether `cache_full_blocks` indexes blocks; if not, it does nothing.
         hash_block_size: Tokens per entry of a request's `block_hashes`, at least 1.
         enable_kv_cache_events: Whether changes of the index are noted for `take_events`.
-        metrics_collector: Told of allocations, hits and evictions. Its hooks must not raise nor call the pool.
+        metrics_collector: Told of allocations, hits and evictions. Its hooks must not call the pool; what they raise is
+            logged, and the pool goes on.
         reuse_uncached_first: Whether blocks without a hash are freed to the old end of the queue: what can never be
             found again should not push out what can.
         self_check: Whether every call that changes something ends with `check_invariants()`. For tests; O(n) a call.
@@ -104,6 +106,9 @@ class BlockPool:
         self.kv_event_queue: list[KVCacheEvent] = []
         self.num_evictions: int = 0
         self._num_cached_idle: int = 0
+
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
+        raise cannot_copy("BlockPool")
 
     def get_cached_block(
         self, block_hash: BytesArg, kv_cache_group_ids: Sequence[int]
@@ -192,7 +197,7 @@ class BlockPool:
                 if self.enable_caching:
                     self._maybe_evict_cached_block(block)
                 block.ref_cnt = 1
-                self.metrics_collector.on_block_allocated(block)
+                tell(self.metrics_collector.on_block_allocated, block)
         self._after_change()
         return taken
 
@@ -210,7 +215,7 @@ class BlockPool:
         if self.metrics_collector is not None:
             for block in cast("list[KVCacheBlock]", touched):
                 if not block.is_null:
-                    self.metrics_collector.on_block_accessed(block)
+                    tell(self.metrics_collector.on_block_accessed, block)
         self._after_change()
 
     def free_blocks(self, ordered_blocks: Iterable[KVCacheBlock]) -> None:
@@ -368,7 +373,7 @@ class BlockPool:
     def _maybe_evict_cached_block(self, block: KVCacheBlock) -> bool:
         """Drops a block's hash from the index and the block; tells whether it had one there."""
         if self.metrics_collector is not None:
-            self.metrics_collector.on_block_evicted(block)
+            tell(self.metrics_collector.on_block_evicted, block)
         evicted = self._evict([block]) == 1
         if evicted and block.ref_cnt == 0:
             self._num_cached_idle -= 1

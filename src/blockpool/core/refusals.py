@@ -82,6 +82,11 @@ def cannot_join(item: object, owner: i64) -> BlockPoolError:
     return BlockStateError(item.block_id, "a block of this queue", "it belongs to another")
 
 
+def cannot_copy(kind: str) -> BlockPoolError:
+    """For an attempt to copy or pickle what has an identity."""
+    return ArgumentError("self", kind, "it belongs together with its pool and cannot be copied or pickled")
+
+
 def no_such_block(block_id: int, num_blocks: int) -> BlockPoolError:
     """For an id that the pool does not have."""
     return BlockStateError(block_id, f"an id in 0 … {num_blocks - 1}", "there is no such block")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from blockpool.core.arguments import as_bytes, as_list
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.block_hash import coarse_hash, external_block_hash
@@ -26,6 +28,8 @@ def new_block_hashes(request: Request, start: int, stop: int, factor: int) -> tu
         count = len(hashes)
     except (AttributeError, TypeError):
         raise ArgumentError("request", request, "a sequence block_hashes is needed") from None
+    if isinstance(hashes, (str, bytes, bytearray, memoryview)) or not isinstance(hashes, Sequence):
+        raise ArgumentError("request.block_hashes", hashes, "a sequence of hashes is needed")
     if stop * factor > count:
         raise ConfigError("num_full_blocks", stop, f"there are hashes for {count // factor} blocks")
     if factor == 1 and isinstance(hashes, list):
@@ -85,12 +89,23 @@ def stored_events(
         if end > start:
             hashes = [_event_hash(block_hashes[i - first], int_block_hashes) for i in range(start, end)]
             parent = None if start == 0 else _event_hash(block_hashes[start - 1 - first], int_block_hashes)
-            tokens = as_list("all_token_ids", all_token_ids[start * block_size : end * block_size])
+            tokens = _token_slice(all_token_ids, start * block_size, end * block_size)
             events.append(
                 BlockStored(hashes, parent, tokens, block_size, lora_id, MEDIUM_GPU, lora_name)  # type: ignore[arg-type]
             )
         start = end + 1
     return events
+
+
+def _token_slice(all_token_ids: Sequence[int], start: int, stop: int) -> list[object]:
+    """Tokens start … stop - 1 of the request."""
+    try:
+        tokens = as_list("all_token_ids", all_token_ids[start:stop])
+    except (TypeError, KeyError):
+        raise ArgumentError("all_token_ids", all_token_ids, "a sequence of tokens is needed") from None
+    if len(tokens) != stop - start:
+        raise ConfigError("all_token_ids", len(tokens), f"tokens {start} to {stop - 1} were asked for")
+    return tokens
 
 
 def _end_of_run(blocks: list[object], start: int, stop: int) -> int:

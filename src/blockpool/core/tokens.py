@@ -36,7 +36,7 @@ def pack_tokens(token_ids: object) -> bytes:
             return writer.getvalue()
     try:
         return struct.pack(f"<{len(values)}I", *values)
-    except struct.error:
+    except (struct.error, TypeError):
         raise _bad_token(values) from None
 
 
@@ -49,7 +49,7 @@ def _values(token_ids: object) -> list[object]:
         raise ArgumentError("token_ids", token_ids, "a sequence or buffer of integers is needed")
     try:
         view = memoryview(token_ids)  # type: ignore[arg-type]
-    except TypeError:
+    except (TypeError, ValueError):
         if isinstance(token_ids, Sequence):
             return list(token_ids)
         raise ArgumentError("token_ids", token_ids, "a sequence or buffer of integers is needed") from None
@@ -94,7 +94,7 @@ def _bad_token(values: list[object]) -> ConfigError:
     for position, value in enumerate(values):
         try:
             struct.pack("<I", value)
-        except struct.error:
+        except (struct.error, TypeError):
             field = f"token_ids[{position}]"
             if isinstance(value, int):
                 return ConfigError(field, value, f"must be in 0 … {MAX_TOKEN_ID}")

@@ -73,7 +73,7 @@ class Request(Protocol):
 
 
 class MetricsCollector(Protocol):
-    """The hooks that the pool calls. They must not raise and must not call the pool."""
+    """The hooks that the pool calls. They must not call the pool; what they raise is logged."""
 
     def on_block_allocated(self, block: KVCacheBlock) -> None: ...
 
