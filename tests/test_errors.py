@@ -118,4 +118,6 @@ def test_a_trace_error_without_a_line() -> None:
 
 
 def test_a_missing_extra_says_what_to_install() -> None:
-    assert "install the extra, from a checkout with pip install '.[hash]'" in str(MissingExtraError("xxhash", "hash"))
+    assert "install the extra, from a checkout with pip install '.[hash]'" in str(
+        MissingExtraError("xxhash", "hash")
+    )
