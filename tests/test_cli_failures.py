@@ -192,11 +192,19 @@ def is_running(pid: int) -> bool:
     return state != b"Z"
 
 
+# A shell starts what it runs in the background with SIGINT ignored, and children inherit that: undone here.
+INTERRUPTIBLE = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.executable, [sys.executable, "-m", "blockpool", *sys.argv[1:]])
+"""
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to see the processes")
 @pytest.mark.parametrize("sizes", ["100k", "100k,100k"])
 def test_interrupt(sizes: str) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "blockpool", "replay", "-", "--blocks", sizes, "--check", "--jobs", "2"],
+        [sys.executable, "-c", INTERRUPTIBLE, "replay", "-", "--blocks", sizes, "--check", "--jobs", "2"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -132,7 +132,7 @@ def test_standard_input_and_a_config(trace: str, tmp_path: Path) -> None:
     [
         (["plan", "demo", "--gpu-memory", "1GiB"], "--model"),
         (["plan", "demo", "--model", "llama-3-8b"], "--gpu-memory"),
-        (["plan", "demo", *MODEL, "--gpu-memory", "1G"], "--gpu-memory 1G: must be a size"),
+        (["plan", "demo", *MODEL, "--gpu-memory", "1G"], "--gpu-memory 1G: write 1GiB or 1GB"),
         (["plan", "demo", *MODEL, "--gpu-memory", "2000000TB"], "--gpu-memory"),
         (["plan", "demo", *MODEL, "--reserve", "much"], "--reserve much: must be a size"),
         (["plan", "demo", *MODEL, "--kv-dtype", "fp7"], "--kv-dtype"),
