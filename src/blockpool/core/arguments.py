@@ -117,7 +117,7 @@ def as_list(field: str, values: object, limit: int = MAX_LENGTH) -> list[object]
         iterator = iter(values)
     except TypeError:  # NumPy's arrays of no dimension, say
         raise ArgumentError(field, values, "an iterable is needed") from None
-    return list(islice(iterator, min(limit, MAX_LENGTH)))
+    return list(iterator) if limit >= MAX_LENGTH else list(islice(iterator, limit))
 
 
 def require_attributes(field: str, value: object, names: tuple[str, ...]) -> None:

@@ -104,18 +104,17 @@ class DictIndex(GroupIndex):
         entries = self.entries
         owner = home & OWNER_MASK
         num_idle = 0
-        for position in range(start, stop):
-            block = blocks[position]
+        pairs = zip(blocks[start:stop], block_hashes[start - first : stop - first], strict=True)
+        for num_done, (block, block_hash) in enumerate(pairs):
             if not isinstance(block, KVCacheBlock) or (
                 block._home != owner and block._home & OWNER_MASK != owner
             ):
                 if is_own_null(block, owner):
                     continue
-                self._remove_range(blocks, start, position)
+                self._remove_range(blocks, start, start + num_done)
                 raise not_own("blocks", block)
-            block_hash = block_hashes[position - first]
             if block._hash is not None or not isinstance(block_hash, bytes):
-                self._remove_range(blocks, start, position)
+                self._remove_range(blocks, start, start + num_done)
                 raise cannot_index(block, block_hash)
             block._home = home
             block._hash = block_hash
