@@ -41,7 +41,7 @@ COMPILED_MODULES = (
     "tokens",
     "writers",
 )
-# The hot part of `blockpool curve`, in the same group.
+# The hot part of `blockpool curve`, in replay/curves and the same group.
 COMPILED_PASS = (
     "hit_histogram",
     "integer_lists",
@@ -72,7 +72,7 @@ def extension_modules() -> list[Any]:
         f"--cache-dir={os.devnull}",
     ]
     paths = [f"src/blockpool/core/{name}.py" for name in COMPILED_MODULES]
-    paths += [f"src/blockpool/replay/{name}.py" for name in COMPILED_PASS]
+    paths += [f"src/blockpool/replay/curves/{name}.py" for name in COMPILED_PASS]
     return list(
         mypycify(
             options + paths,

@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.measure import Row, Size, alternate, faster_row, require_equal, seconds, smaller_row
 from blockpool.replay import ReplaySettings, curve
-from blockpool.replay.stack_distance import StackPass
+from blockpool.replay.curves.stack_distance import StackPass
 from blockpool.trace import TraceReader, TraceRequest, generate, open_trace_for_writing, write_trace
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from blockpool.replay import curve_study
+from blockpool.replay.curves import curve_study
 
 from .cli_support import invoke, invoke_json, run
 

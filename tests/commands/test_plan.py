@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from blockpool.replay.model_catalog import CATALOG
+from blockpool.replay.plans.model_catalog import CATALOG
 from blockpool.trace import generate, open_trace_for_writing, write_trace
 
 from ..cli_support import invoke, run

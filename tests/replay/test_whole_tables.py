@@ -41,7 +41,7 @@ def test_replay(width: int) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_curve(width: int) -> None:
-    from blockpool.replay.curve_tables import print_study
+    from blockpool.replay.curves.curve_tables import print_study
 
     file, narrow = console(width)
     print_study(narrow, study("demo", blocks=[500], policies=["lru", "fifo"]))
@@ -50,7 +50,7 @@ def test_curve(width: int) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_plan(width: int) -> None:
-    from blockpool.replay.plan_tables import print_plan
+    from blockpool.replay.plans.plan_tables import print_plan
 
     plan = plan_capacity("demo", load_model_shape("llama-3-8b"), PlanSettings(gpu_memory=80 * 2**30))
     file, narrow = console(width)

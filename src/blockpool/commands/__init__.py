@@ -1,1 +1,1 @@
-"""Commands of the command line that have a module of their own; `blockpool.cli` collects them."""
+"""The commands of the command line, a module each; `blockpool.cli` collects them."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from blockpool.core.hasher import HASH_ALGORITHMS
 from blockpool.replay.settings import DEFAULT_HASH, RULES, WINDOWS
+from blockpool.replay.sizes import blocks_for_memory, parse_block_counts
 from blockpool.trace import TraceReader
 from blockpool.trace.demo import DEMO_NAME
-from blockpool.trace.formats import TOKEN_IDS
+from blockpool.trace.formats import MAX_BLOCK_SIZE, TOKEN_IDS
 
 
 def not_empty(context: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -19,6 +21,8 @@ def not_empty(context: click.Context, parameter: click.Parameter, value: str) ->
         raise click.BadParameter("the name is empty", context, parameter)
     return value
 
+
+BLOCK_SIZE = click.IntRange(1, MAX_BLOCK_SIZE)
 
 trace_argument = click.argument("trace", callback=not_empty)
 
@@ -45,6 +49,52 @@ hash_option = click.option(
     type=click.Choice(HASH_ALGORITHMS),
     help=f"How token ids are hashed; for token-id traces only.  [default: {DEFAULT_HASH}]",
 )
+
+
+def playing_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of everything that plays a trace."""
+    options = (
+        click.option("--memory", metavar="SIZE[,SIZE...]", help="Size of the pool as memory, such as 40GiB."),
+        click.option(
+            "--bytes-per-block", metavar="SIZE", help="Memory of one block, such as 2MiB; goes with --memory."
+        ),
+        rules_option,
+        window_option,
+        click.option(
+            "--block-size",
+            type=BLOCK_SIZE,
+            help="Tokens per block.  [default: 16 for token ids, 512 for mooncake]",
+        ),
+        hash_option,
+        click.option(
+            "--reuse-uncached-first",
+            is_flag=True,
+            help="Recycle blocks that can never hit before those that can.",
+        ),
+        click.option("--skip-bad", is_flag=True, help="Count bad lines instead of stopping."),
+        click.option(
+            "--jobs",
+            type=click.IntRange(1),
+            help="Processes for several sizes.  [default: one per processor]",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def pool_sizes(blocks: str | None, memory: str | None, bytes_per_block: str | None) -> list[int]:
+    """Usable blocks of the pools that --blocks, or --memory with --bytes-per-block, ask for."""
+    if (blocks is None) == (memory is None):
+        raise click.UsageError(
+            "give the size of the pool: either --blocks or --memory with --bytes-per-block"
+        )
+    if (memory is None) != (bytes_per_block is None):
+        raise click.UsageError("--memory and --bytes-per-block go together")
+    if blocks is not None:
+        return parse_block_counts(blocks)
+    return blocks_for_memory(memory or "", bytes_per_block or "")
 
 
 def check_hash_is_used(

@@ -18,13 +18,13 @@ from blockpool.commands.options import (
 )
 from blockpool.commands.progress import progress_bar, show_fraction
 from blockpool.commands.usage import as_usage
-from blockpool.replay.kv_dtype import KV_DTYPES
-from blockpool.replay.model_catalog import load_model_shape
-from blockpool.replay.plan import plan_capacity
-from blockpool.replay.plan_result import plan_as_dict
-from blockpool.replay.plan_settings import MAX_RUNNING, MAX_TENSOR_PARALLEL, PlanSettings
-from blockpool.replay.plan_tables import print_plan
-from blockpool.replay.routing import MAX_REPLICAS, ROUTINGS
+from blockpool.replay.plans.kv_dtype import KV_DTYPES
+from blockpool.replay.plans.model_catalog import load_model_shape
+from blockpool.replay.plans.plan import plan_capacity
+from blockpool.replay.plans.plan_result import plan_as_dict
+from blockpool.replay.plans.plan_settings import MAX_RUNNING, MAX_TENSOR_PARALLEL, PlanSettings
+from blockpool.replay.plans.plan_tables import print_plan
+from blockpool.replay.plans.routing import MAX_REPLICAS, ROUTINGS
 from blockpool.replay.settings import DEFAULT_HASH, ReplaySettings
 from blockpool.replay.sizes import parse_bytes
 from blockpool.replay.tables import PLAIN_WIDTH

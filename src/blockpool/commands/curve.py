@@ -1,0 +1,128 @@
+"""`blockpool curve`: the hits at every size, in one pass."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+
+import click
+from rich.console import Console
+
+import blockpool
+from blockpool.commands.options import (
+    check_hash_is_used,
+    check_hash_was_used,
+    playing_options,
+    pool_sizes,
+    trace_argument,
+)
+from blockpool.commands.progress import progress_bar, show_fraction
+from blockpool.commands.usage import as_usage
+from blockpool.replay import ReplaySettings, study, study_as_dict
+from blockpool.replay.curves.curve_report import csv_rows
+from blockpool.replay.curves.curve_study import MAX_VERIFIED
+from blockpool.replay.curves.policy_points import LRU, POLICIES, parse_policies
+from blockpool.replay.settings import DEFAULT_HASH
+from blockpool.replay.sizes import parse_sampling
+from blockpool.replay.tables import PLAIN_WIDTH
+
+
+@click.command("curve", short_help="Hits at every size, in one pass.")
+@trace_argument
+@click.option("--blocks", metavar="N[,N...]", help="Sizes that shall be in the table, too; 10k and 1M work.")
+@playing_options
+@click.option(
+    "--policies",
+    default=LRU,
+    show_default=True,
+    metavar="NAME[,NAME...]",
+    help=f"Compare with other policies: {', '.join(POLICIES)}.",
+)
+@click.option(
+    "--verify",
+    type=click.IntRange(0, MAX_VERIFIED),
+    default=0,
+    metavar="N",
+    help="Replay N random sizes through the real pool and compare.",
+)
+@click.option("--sample", metavar="1/R", help="Look at one of R blocks only, and show the error.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="Of the sample and of the random sizes.",
+)
+@click.option("--csv", "as_csv", is_flag=True, help="Print every step of the curve as CSV.")
+def curve_command(
+    trace: str,
+    blocks: str | None,
+    memory: str | None,
+    bytes_per_block: str | None,
+    rules: str,
+    window: str,
+    block_size: int | None,
+    hash_algorithm: str | None,
+    reuse_uncached_first: bool,
+    skip_bad: bool,
+    jobs: int | None,
+    as_json: bool,
+    policies: str,
+    verify: int,
+    sample: str | None,
+    seed: int,
+    as_csv: bool,
+) -> None:
+    """Tell the hits at every size of the pool, exactly and in one pass.
+
+    TRACE as for `blockpool replay`.
+    """
+    if as_json and as_csv:
+        raise click.UsageError("either --json or --csv")
+    sizes = as_usage(
+        lambda: (
+            [] if blocks is memory is bytes_per_block is None else pool_sizes(blocks, memory, bytes_per_block)
+        )
+    )
+    names = as_usage(lambda: parse_policies(policies))
+    one_in = as_usage(lambda: 1 if sample is None else parse_sampling(sample))
+    settings = as_usage(
+        lambda: ReplaySettings(
+            rules=rules,
+            window=window,
+            reuse_uncached_first=reuse_uncached_first,
+            skip_bad=skip_bad,
+            block_size=block_size,
+            hash_algorithm=hash_algorithm or DEFAULT_HASH,
+        )
+    )
+    check_hash_is_used(trace, hash_algorithm, block_size=block_size, skip_bad=skip_bad)
+    with progress_bar() as bar:
+        reading = bar.add_task("reading", total=None)
+        verifying = bar.add_task("verifying", total=verify, visible=bool(verify))
+        found = as_usage(
+            lambda: study(
+                trace,
+                settings,
+                blocks=sizes,
+                policies=names,
+                verify=verify,
+                one_in=one_in,
+                seed=seed,
+                jobs=jobs,
+                progress=None if bar.disable else show_fraction(bar, reading),
+                finished=lambda done: bar.update(verifying, completed=done),
+            )
+        )
+    check_hash_was_used(hash_algorithm, found.curve.trace_format)
+    if as_json:
+        click.echo(
+            json.dumps(study_as_dict(found, version=blockpool.__version__, compiled=blockpool.COMPILED))
+        )
+    elif as_csv:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(csv_rows(found))
+    else:
+        from blockpool.replay.curves.curve_tables import print_study
+
+        print_study(Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH), found)
