@@ -114,6 +114,13 @@ def test_domain_errors_are_one_line(tmp_path: Path, sizes: str) -> None:
     fails(tmp_path, f"{tmp_path}: Is a directory")
 
 
+def test_a_name_with_line_breaks_and_control_codes_stays_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a\nb\x1b[31mé"
+    assert_fails(
+        run("replay", str(path), "--blocks", "5"), f"{tmp_path}/a\\nb\\x1b[31mé: No such file or directory"
+    )
+
+
 def test_skip_bad_counts(tmp_path: Path) -> None:
     path = tmp_path / "bad"
     path.write_text('{"token_ids":[1]}\n{"token_ids":[]}\n', encoding="ascii")

@@ -77,7 +77,9 @@ def _run(arguments: list[str]) -> int:
 
 
 def _fail(message: str) -> int:
-    print(f"blockpool: {message}", file=sys.stderr)
+    # A name may hold line breaks and control codes; the message is one line all the same.
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in message)
+    print(f"blockpool: {line}", file=sys.stderr)
     return 1
 
 
