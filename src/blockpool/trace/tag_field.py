@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from blockpool.errors import MissingExtraError
 
@@ -30,8 +29,8 @@ class TagField:
             name: As it stands in the JSON, at the top of the line.
         """
         self._name = name
-        line = msgspec.defstruct("_TagLine", [("tag", Any, None)], rename={"tag": name})
-        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(line)
+        # The values of other fields are passed over, not decoded.
+        self._decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
     def of(self, text: bytes) -> str | None:
         """The value as text: a string as it is, the rest as JSON writes it; None when it is absent or null.
@@ -42,7 +41,13 @@ class TagField:
         Raises:
             TagValueError: It is a list or an object, or longer than `MAX_TAG_LENGTH`.
         """
-        value = self._decoder.decode(text).tag
+        raw = self._decoder.decode(text).get(self._name)
+        if raw is None:
+            return None
+        try:
+            value: object = msgspec.json.decode(raw)
+        except msgspec.DecodeError as error:
+            raise TagValueError(f"{self._name!r} cannot be a tag: {error}") from None
         if isinstance(value, str) and len(value) > MAX_TAG_LENGTH:
             raise TagValueError(
                 f"{self._name!r} cannot be a tag: it has {len(value):,} characters, more than {MAX_TAG_LENGTH:,}"

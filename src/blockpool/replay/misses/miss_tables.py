@@ -98,7 +98,7 @@ def _quantiles_table(misses: MissReport) -> Table:
 
 
 def _tags_table(misses: MissReport, tag: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column(shown_tag(tag), no_wrap=True)
     for heading in ("requests", "tokens missed", "of its tokens"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -124,11 +124,11 @@ def _worst(reasons: Iterable[ReasonMisses], count: int) -> str:
 
 
 def _cases_table(misses: MissReport) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("costliest", no_wrap=True)
     if misses.tag is not None:
         table.add_column(shown_tag(misses.tag), no_wrap=True)
-    for heading in ("missed", "of", "differs at", "too few"):
+    for heading in ("missed", "of", "token k", "too few"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("mostly", overflow="fold")
     for case in misses.cases:
@@ -147,4 +147,4 @@ def _cases_table(misses: MissReport) -> Table:
 
 def _case_name(case: MissCase) -> str:
     name = f"request {case.request + 1:,}" if case.line is None else f"line {case.line:,}"
-    return name if case.time_ms is None else f"{name}, {case.time_ms / 1000:,.1f} s"
+    return name if case.time_ms is None else f"{name}, {case.time_ms / 1000:,.0f} s"
