@@ -64,7 +64,7 @@ class MissAttribution:
     def explain(
         self, request: TraceRequest, plan: RequestPlan, num_hits: int, is_resident: Callable[[Any], bool]
     ) -> RequestMisses:
-        """The misses of one request. Changes nothing. O(blocks of the prompt).
+        """The misses of one request. Changes nothing that is known. O(blocks of the prompt).
 
         Args:
             request: As it was looked up.
