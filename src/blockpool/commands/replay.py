@@ -40,6 +40,14 @@ from blockpool.replay.tables import PLAIN_WIDTH, print_report
 @click.option(
     "--check-every", type=click.IntRange(1), metavar="K", help="Check them after every K-th request."
 )
+@click.option(
+    "--explain", is_flag=True, help="Say why blocks missed: sums per reason and tag, costliest requests."
+)
+@click.option(
+    "--tag",
+    metavar="FIELD",
+    help="Field of the trace to sum misses by; goes with --explain.  [default: session_id, where there is one]",
+)
 def replay_command(
     trace: str,
     blocks: str | None,
@@ -53,6 +61,8 @@ def replay_command(
     sample_rate: float | None,
     check: bool,
     check_every: int | None,
+    explain: bool,
+    tag: str | None,
     skip_bad: bool,
     jobs: int | None,
     as_json: bool,
@@ -64,6 +74,8 @@ def replay_command(
     """
     if check and check_every is not None:
         raise click.UsageError("either --check or --check-every")
+    if tag is not None and not explain:
+        raise click.UsageError("--tag goes with --explain")
     sizes = as_usage(lambda: pool_sizes(blocks, memory, bytes_per_block))
     settings = as_usage(
         lambda: ReplaySettings(
@@ -75,6 +87,8 @@ def replay_command(
             block_size=block_size,
             hash_algorithm=hash_algorithm or DEFAULT_HASH,
             sample_rate=sample_rate,
+            explain=explain,
+            tag=tag,
         )
     )
     check_hash_is_used(trace, hash_algorithm, block_size=block_size, skip_bad=skip_bad)

@@ -11,6 +11,14 @@ from blockpool.replay.curves.hit_curve import CurvePoint, HitCurve
 from blockpool.replay.curves.policy_points import PolicyPoint
 from blockpool.replay.curves.sampled_hits import ErrorBound, SampledHits
 from blockpool.replay.driver import replay
+from blockpool.replay.misses.miss_report import (
+    EvictedMisses,
+    MissCase,
+    MissReport,
+    ReasonMisses,
+    TagMisses,
+)
+from blockpool.replay.misses.reasons import REASONS
 from blockpool.replay.occupancy import OccupancyMeans, OccupancyPoint
 from blockpool.replay.parallel import replay_many
 from blockpool.replay.plans.model_catalog import load_model_shape
@@ -30,8 +38,11 @@ __all__ = [
     "CurveRow",
     "CurveStudy",
     "ErrorBound",
+    "EvictedMisses",
     "FleetPlan",
     "HitCurve",
+    "MissCase",
+    "MissReport",
     "ModelShape",
     "OccupancyMeans",
     "OccupancyPoint",
@@ -40,11 +51,14 @@ __all__ = [
     "PlanSettings",
     "PolicyPoint",
     "PoolRun",
+    "REASONS",
     "Quantiles",
+    "ReasonMisses",
     "ReplayResult",
     "ReplaySettings",
     "Residency",
     "SampledHits",
+    "TagMisses",
     "WindowCounts",
     "curve",
     "load_model_shape",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sized
 
 from blockpool.errors import ConfigError
 from blockpool.replay.arguments import as_instance, check_trace, known_requests
+from blockpool.replay.misses.tags import tag_field_to_read
 from blockpool.replay.pool_run import PoolRun
 from blockpool.replay.result import ReplayResult
 from blockpool.replay.settings import LAST_HALF, ReplaySettings, check_pool_blocks
@@ -30,7 +31,8 @@ def replay(
 ) -> ReplayResult:
     """Plays a trace through a cold `BlockPool` and tells how well it did.
 
-    Equal input gives equal results, wall time aside. Memory follows the pool, not the trace.
+    Equal input gives equal results, wall time aside. Memory follows the pool, not the trace; with `explain` also the
+    distinct blocks of the trace.
 
     Args:
         trace: A file, the strings "-" (standard input) or "demo" (the bundled trace), or requests. Requests
@@ -102,13 +104,20 @@ def _play_all(
     fraction_read: Callable[[], float | None],
     progress: Progress | None,
 ) -> None:
+    reader = requests if isinstance(requests, TraceReader) else None
     for number, request in enumerate(known_requests(requests)):
         if number and number == first_measured:
             run.restart_window()
-        run.play(request)
+        run.play(request, reader.line if reader is not None else None)
         if progress is not None and number % _REQUESTS_PER_PROGRESS == 0:
             progress(fraction_read())
 
 
 def _reader(path: TracePath, name: str | None, settings: ReplaySettings) -> TraceReader:
-    return TraceReader(path, block_size=settings.block_size, skip_bad=settings.skip_bad, name=name)
+    return TraceReader(
+        path,
+        block_size=settings.block_size,
+        skip_bad=settings.skip_bad,
+        name=name,
+        tag_field=tag_field_to_read(settings.tag),
+    )

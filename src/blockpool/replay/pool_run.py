@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.pool import BlockPool
+from blockpool.core.types import MetricsCollector
 from blockpool.replay.keys import KeyMaker
+from blockpool.replay.misses.pool_misses import EvictionListener, PoolMisses
 from blockpool.replay.occupancy import OccupancySeries
 from blockpool.replay.residency import ResidencyMeter, TraceClock
 from blockpool.replay.result import ReplayResult, WindowCounts
@@ -61,11 +63,16 @@ class PoolRun:
         self._requests_seen = 0
         self._played_requests = 0
         self._played_blocks = 0
+        self._misses: PoolMisses | None = None
+        collector: MetricsCollector = self._residency.collector
+        if settings.explain:
+            self._misses = PoolMisses(blocks, settings, self._key_maker)
+            collector = EvictionListener(collector, self._misses.note_eviction)
         self.pool = BlockPool(
             blocks + 1,
             True,
             _POOL_BLOCK_SIZE,
-            metrics_collector=self._residency.collector,
+            metrics_collector=collector,
             reuse_uncached_first=settings.reuse_uncached_first,
         )
         self.restart_window()
@@ -75,12 +82,18 @@ class PoolRun:
         self.counts = WindowCounts()
         self._occupancy = OccupancySeries()
         self._residency.restart()
+        if self._misses is not None:
+            self._misses.restart()
         self._evictions_before = self.pool.num_evictions
 
-    def play(self, request: TraceRequest) -> int | None:
+    def play(self, request: TraceRequest, line: int | None = None) -> int | None:
         """Plays one request: look up, take the rest, index, give back tail first.
 
         A request that needs more blocks than the pool has is refused before anything is touched.
+
+        Args:
+            request: The request.
+            line: Where it stands in its file, for the costliest misses.
 
         Returns:
             Blocks found in the cache, or None when the request was refused.
@@ -92,9 +105,13 @@ class PoolRun:
         plan = plan_request(request, self._settings.rules, self._key_maker)
         self.counts.requests += 1
         num_hits = None
+        if self._misses is not None:
+            self._misses.begin(request, self._requests_seen, line, self._clock() / 1e9)
         if plan.num_blocks > self._blocks:
             self.counts.refused += 1
             self.counts.largest_refused_blocks = max(self.counts.largest_refused_blocks, plan.num_blocks)
+            if self._misses is not None:
+                self._misses.note_refused(request, plan)
         else:
             num_hits = self._play_plan(request, plan)
         self._requests_seen += 1
@@ -110,6 +127,9 @@ class PoolRun:
             seconds: Wall time that all `play` calls took, with whatever brought the requests.
             trace_format: Of the trace the requests came from.
             bad_lines: Lines of it that were skipped.
+
+        Raises:
+            ConfigError: No request has the field that the settings name as tag.
         """
         return ReplayResult(
             blocks=self._blocks,
@@ -123,12 +143,18 @@ class PoolRun:
             played_requests=self._played_requests,
             played_blocks=self._played_blocks,
             seconds=seconds,
+            misses=None if self._misses is None else self._misses.report(),
         )
+
+    def _is_resident(self, key: bytes) -> bool:
+        return self.pool.get_cached_block(key, _GROUP_IDS) is not None
 
     def _play_plan(self, request: TraceRequest, plan: RequestPlan) -> int:
         pool = self.pool
         blocks: list[KVCacheBlock] = pool.find_longest_prefix(plan.keys, _GROUP_IDS, plan.max_hit_blocks)[0]
         num_hits = len(blocks)
+        if self._misses is not None:
+            self._misses.note_looked_up(request, plan, num_hits, self._is_resident)
         pool.touch(blocks)
         blocks = blocks + pool.get_new_blocks(plan.num_blocks - num_hits)
         pool.cache_full_blocks(
@@ -139,6 +165,8 @@ class PoolRun:
             _POOL_BLOCK_SIZE,
             _GROUP_ID,
         )
+        if self._misses is not None:
+            self._misses.note_indexed(request, plan)
         self._occupancy.add(self._requests_seen, request.timestamp_ms, pool.occupancy())
         pool.free_blocks(reversed(blocks))
         self._residency.collect()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from blockpool.replay.misses.miss_dict import misses_as_dict
 from blockpool.replay.result import ReplayResult
 from blockpool.replay.settings import ReplaySettings
 
@@ -66,6 +67,7 @@ def _result_as_dict(result: ReplayResult) -> dict[str, Any]:
             "reuse_gap": residency.reuse_gap._asdict(),
             "recycled": residency.recycled,
         },
+        "misses": None if result.misses is None else misses_as_dict(result.misses),
         "played_requests": result.played_requests,
         "played_blocks": result.played_blocks,
         "seconds": result.seconds,

@@ -109,12 +109,13 @@ class ResidencyMeter:
             unit=self._clock.unit,
             sample_rate=self._sample_rate,
             relative_error=RELATIVE_ERROR,
-            lifetime=_quantiles(self._lifetime),
-            idle=_quantiles(self._idle),
-            reuse_gap=_quantiles(self._reuse_gap),
+            lifetime=quantiles_of(self._lifetime),
+            idle=quantiles_of(self._idle),
+            reuse_gap=quantiles_of(self._reuse_gap),
             recycled=self._recycled,
         )
 
 
-def _quantiles(sketch: QuantileSketch) -> Quantiles:
+def quantiles_of(sketch: QuantileSketch) -> Quantiles:
+    """Median, p90 and p99 of what was added."""
     return Quantiles(sketch.count, sketch.quantile(0.5), sketch.quantile(0.9), sketch.quantile(0.99))

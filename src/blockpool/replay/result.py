@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from blockpool.replay.misses.miss_report import MissReport
 from blockpool.replay.occupancy import OccupancyMeans, OccupancyPoint
 from blockpool.replay.residency import Residency
 
@@ -61,6 +62,7 @@ class ReplayResult:
         played_requests: Requests played, warm-up included, refused ones not.
         played_blocks: Blocks that they held.
         seconds: Wall time of the loop over all requests: reading, hashing and the pool.
+        misses: Why blocks missed; None unless the settings say `explain`.
     """
 
     blocks: int
@@ -74,6 +76,7 @@ class ReplayResult:
     played_requests: int
     played_blocks: int
     seconds: float
+    misses: MissReport | None = None
 
     @property
     def requests_per_second(self) -> float:

@@ -8,11 +8,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from blockpool.replay.misses.miss_tables import print_misses, print_reasons_by_size
 from blockpool.replay.occupancy import OccupancyPoint
-from blockpool.replay.residency import Quantiles
 from blockpool.replay.result import ReplayResult
 from blockpool.replay.settings import ReplaySettings
-from blockpool.replay.whole_tables import print_whole
+from blockpool.replay.whole_tables import print_whole, quantile_cells
 
 PLAIN_WIDTH = 80
 
@@ -32,6 +32,9 @@ def print_report(
             print_whole(console, _sizes_table(results))
             if any(result.counts.refused for result in results):
                 console.print("Rates are over the requests that were played, without the refused ones.\n")
+            reports = [result.misses for result in results if result.misses is not None]
+            if reports:
+                print_reasons_by_size(console, [result.blocks for result in results], reports)
             console.print(f"details: pool of {first.blocks:,} blocks", highlight=False)
         print_whole(console, _details(first))
         print_whole(console, _occupancy_table(first))
@@ -39,6 +42,8 @@ def print_report(
             print_whole(console, _residency_table(first))
         else:
             console.print("residency: no block was evicted", highlight=False)
+        if first.misses is not None:
+            print_misses(console, first.misses)
     lines = [line.rstrip() for line in capture.get().rstrip().splitlines()]
     console.file.write("\n".join(lines) + "\n")
 
@@ -132,12 +137,5 @@ def _residency_table(result: ReplayResult) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     rows = (("lifetime", residency.lifetime), ("idle", residency.idle), ("reuse gap", residency.reuse_gap))
     for name, quantiles in rows:
-        table.add_row(name, f"{quantiles.samples:,}", *_quantile_cells(quantiles))
+        table.add_row(name, f"{quantiles.samples:,}", *quantile_cells(quantiles))
     return table
-
-
-def _quantile_cells(quantiles: Quantiles) -> list[str]:
-    return [
-        "-" if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
-        for value in quantiles[1:]
-    ]

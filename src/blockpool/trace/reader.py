@@ -32,6 +32,7 @@ class TraceReader:
         block_size: int | None = None,
         skip_bad: bool = False,
         name: str | None = None,
+        tag_field: str | None = None,
     ) -> None:
         """Notes what to read; opens nothing.
 
@@ -43,6 +44,7 @@ class TraceReader:
             skip_bad: Count bad lines instead of raising. A damaged archive and a trace without any request
                 are errors all the same.
             name: What errors call the trace; by default its path.
+            tag_field: Field of the lines that requests keep as their `tag`, as text.
 
         Raises:
             ConfigError: The block size is out of range, the path is none or empty.
@@ -52,6 +54,7 @@ class TraceReader:
         self._source = TraceSource(path, name=name)
         self._block_size = block_size
         self._skip_bad = skip_bad
+        self._tag_field = tag_field
         self.name = self._source.name
         self.format: str | None = None
         self.requests = 0
@@ -67,7 +70,7 @@ class TraceReader:
             OSError: The file cannot be opened or read.
             MissingExtraError: zstd data without the package that unpacks it.
         """
-        parser = LineParser(self._block_size)
+        parser = LineParser(self._block_size, self._tag_field)
         self.format, self.requests, self.line, self.bad_lines, self.first_bad = None, 0, 0, 0, None
         for number, line in self._source.lines():
             if line is not None and (not line or line.isspace()):

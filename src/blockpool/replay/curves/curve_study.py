@@ -208,7 +208,7 @@ def _compare_with_replay(
     finished: Callable[[int], None] | None,
 ) -> None:
     sizes = [point.capacity for point in expected]
-    settings = replace(settings, sample_rate=_FOLLOW_NOTHING)
+    settings = replace(settings, sample_rate=_FOLLOW_NOTHING, explain=False, tag=None)
     results = replay_many(path, sizes, settings, jobs=jobs, finished=finished)
     for point, result in zip(expected, results, strict=True):
         counts = result.counts
