@@ -54,6 +54,7 @@ def replay_command(
     check: bool,
     check_every: int | None,
     skip_bad: bool,
+    sort: bool,
     jobs: int | None,
     as_json: bool,
 ) -> None:
@@ -72,13 +73,14 @@ def replay_command(
             reuse_uncached_first=reuse_uncached_first,
             check_every=check_every or int(check),
             skip_bad=skip_bad,
+            sort=sort,
             block_size=block_size,
             hash_algorithm=hash_algorithm or DEFAULT_HASH,
             sample_rate=sample_rate,
         )
     )
     check_hash_is_used(trace, hash_algorithm, block_size=block_size, skip_bad=skip_bad)
-    results = _run(trace, sizes, settings, jobs)
+    results = as_usage(lambda: _run(trace, sizes, settings, jobs), fields=("sort",))
     check_hash_was_used(hash_algorithm, results[0].trace_format)
     if as_json:
         report = report_as_dict(

@@ -86,6 +86,7 @@ class PoolRun:
             Blocks found in the cache, or None when the request was refused.
 
         Raises:
+            ConfigError: Its timestamp comes before that of the request before; nothing has changed.
             InvariantError: With `check_every`, when the pool contradicts itself.
         """
         self._clock.advance(request.timestamp_ms)
