@@ -25,5 +25,5 @@ def as_usage(call: Callable[[], T], *, fields: Container[str] | None = None) -> 
         if fields is not None and error.field not in fields:
             raise
         option = error.field.replace("_", "-")
-        value = "" if error.value is True else f" {error.value}"
+        value = "" if error.value is True or error.value is None else f" {error.value}"
         raise click.UsageError(f"--{option}{value}: {error.reason}") from None

@@ -55,11 +55,7 @@ def replay(
             first_measured = find_window(path, name, settings)
             return replay_file(path, name, blocks, settings, first_measured, progress, perf_counter)
     run = PoolRun(blocks, settings)
-    first_measured = 0
-    if settings.window == LAST_HALF:
-        if not isinstance(trace, Sized):
-            raise ConfigError("window", settings.window, "needs requests with a length, a list for example")
-        first_measured = len(trace) // 2
+    first_measured = first_of(trace, settings)
     start = perf_counter()
     _play_all(run, known_requests(trace, sort=settings.sort), first_measured, lambda: None, progress)
     return run.result(perf_counter() - start)
@@ -70,6 +66,15 @@ def find_window(path: TracePath, name: str | None, settings: ReplaySettings) -> 
     if settings.window != LAST_HALF:
         return 0
     return count_requests(open_trace(path, name, settings)) // 2
+
+
+def first_of(requests: Iterable[TraceRequest], settings: ReplaySettings) -> int:
+    """Number of the first request to be measured, of requests that come from Python."""
+    if settings.window != LAST_HALF:
+        return 0
+    if not isinstance(requests, Sized):
+        raise ConfigError("window", settings.window, "needs requests with a length, a list for example")
+    return len(requests) // 2
 
 
 def replay_file(

@@ -15,10 +15,10 @@ from blockpool.trace.request import TraceRequest
 _GROUP_ID = 0
 _GROUP_IDS = [_GROUP_ID]
 # The pool's block size matters for events only, which are off here; blocks of a trace may be of unequal size.
-_POOL_BLOCK_SIZE = 16
+POOL_BLOCK_SIZE = 16
 
 
-class _PoolRequest:
+class PoolRequest:
     """What `BlockPool` reads of a request."""
 
     __slots__ = ("block_hashes",)
@@ -64,7 +64,7 @@ class PoolRun:
         self.pool = BlockPool(
             blocks + 1,
             True,
-            _POOL_BLOCK_SIZE,
+            POOL_BLOCK_SIZE,
             metrics_collector=self._residency.collector,
             reuse_uncached_first=settings.reuse_uncached_first,
         )
@@ -133,11 +133,11 @@ class PoolRun:
         pool.touch(blocks)
         blocks = blocks + pool.get_new_blocks(plan.num_blocks - num_hits)
         pool.cache_full_blocks(
-            _PoolRequest(plan.keys),
+            PoolRequest(plan.keys),
             blocks,
             num_hits,
             len(plan.keys),
-            _POOL_BLOCK_SIZE,
+            POOL_BLOCK_SIZE,
             _GROUP_ID,
         )
         self._occupancy.add(self._requests_seen, request.timestamp_ms, pool.occupancy())

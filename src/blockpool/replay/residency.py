@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from blockpool.core.metrics import KVCacheMetricsCollector
 from blockpool.errors import ConfigError
@@ -11,6 +11,19 @@ from blockpool.replay.quantiles import RELATIVE_ERROR, QuantileSketch
 from blockpool.trace.time_order import TimeOrder
 
 _SAMPLING_SEED = 0
+
+
+class ResidencyClock(Protocol):
+    """Nanoseconds.
+
+    Attributes:
+        unit: "seconds" or "requests", what one second of this clock stands for.
+    """
+
+    unit: str
+
+    def __call__(self) -> int:
+        """The time."""
 
 
 class TraceClock:
@@ -87,7 +100,7 @@ class ResidencyMeter:
         collector: What the pool calls.
     """
 
-    def __init__(self, sample_rate: float, clock: TraceClock) -> None:
+    def __init__(self, sample_rate: float, clock: ResidencyClock) -> None:
         self.collector = KVCacheMetricsCollector(
             sample_rate, clock=clock, random=random.Random(_SAMPLING_SEED).random
         )
@@ -119,12 +132,13 @@ class ResidencyMeter:
             unit=self._clock.unit,
             sample_rate=self._sample_rate,
             relative_error=RELATIVE_ERROR,
-            lifetime=_quantiles(self._lifetime),
-            idle=_quantiles(self._idle),
-            reuse_gap=_quantiles(self._reuse_gap),
+            lifetime=quantiles_of(self._lifetime),
+            idle=quantiles_of(self._idle),
+            reuse_gap=quantiles_of(self._reuse_gap),
             recycled=self._recycled,
         )
 
 
-def _quantiles(sketch: QuantileSketch) -> Quantiles:
+def quantiles_of(sketch: QuantileSketch) -> Quantiles:
+    """Its median, p90 and p99."""
     return Quantiles(sketch.count, sketch.quantile(0.5), sketch.quantile(0.9), sketch.quantile(0.99))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from blockpool.core.arguments import as_int
@@ -15,7 +15,7 @@ from blockpool.replay.curves.hit_curve import CurvePoint, HitCurve
 from blockpool.replay.curves.key_sampler import KeySampler
 from blockpool.replay.curves.sampled_hits import SampledHits, SampledLookup
 from blockpool.replay.curves.stack_distance import NEVER_FOUND, StackPass
-from blockpool.replay.driver import Progress, find_window, open_trace
+from blockpool.replay.driver import Progress, find_window, first_of, open_trace
 from blockpool.replay.keys import KeyMaker
 from blockpool.replay.rules import RequestPlan, plan_request
 from blockpool.replay.settings import LAST_HALF, MAX_POOL_BLOCKS, ReplaySettings, check_pool_blocks
@@ -180,15 +180,6 @@ def feed(
                 )
         if progress is not None and number % _REQUESTS_PER_PROGRESS == 0:
             progress(reader.fraction_read() if reader else None)
-
-
-def first_of(requests: Iterable[TraceRequest], settings: ReplaySettings) -> int:
-    """Number of the first request to be measured, of requests that come from Python."""
-    if settings.window != LAST_HALF:
-        return 0
-    if not isinstance(requests, Sized):
-        raise ConfigError("window", settings.window, "needs requests with a length, a list for example")
-    return len(requests) // 2
 
 
 class MainPass:
