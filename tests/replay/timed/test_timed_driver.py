@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,15 +23,31 @@ from blockpool.replay import (
 )
 from blockpool.replay.timed import timed_driver
 from blockpool.trace import TraceReader, TraceRequest, generate
-from blockpool.trace.demo import demo_requests
+from blockpool.trace.demo import DEMO_TRACE, demo_requests
 
 
 def timed(trace: Any, blocks: int, settings: ReplaySettings | None = None, **fields: Any) -> TimedResult:
     return replay_timed(trace, blocks, TimedSettings(**fields), settings, perf_counter=lambda: 0.0)
 
 
+SMALL = 100
+
+
+@pytest.fixture(scope="module")
+def small_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the first requests of the bundled trace."""
+    path = tmp_path_factory.mktemp("demo") / "small"
+    with gzip.open(DEMO_TRACE) as demo:
+        path.write_bytes(b"".join(itertools.islice(demo, SMALL)))
+    return path
+
+
 def far_apart(requests: Iterator[TraceRequest]) -> list[TraceRequest]:
     return [replace(request, timestamp_ms=number * 10**6) for number, request in enumerate(requests)]
+
+
+def first_of_demo(count: int) -> list[TraceRequest]:
+    return list(itertools.islice(TraceReader("demo"), count))
 
 
 # --- the bundled trace
@@ -63,7 +80,7 @@ def test_golden_counts(blocks: int) -> None:
 @pytest.mark.parametrize("rules", ["trace", "engine"])
 def test_the_demo_one_at_a_time_is_replay(rules: str) -> None:
     """With its tokens, so that outputs are in both."""
-    requests = far_apart(demo_requests())
+    requests = far_apart(itertools.islice(demo_requests(), 400))
     settings = ReplaySettings(rules=rules)
     result = timed(requests, 1_500, settings, max_running=1, max_batched_tokens=1_000)
     assert result.counts == replay(requests, 1_500, settings).counts == result.sequential
@@ -72,40 +89,43 @@ def test_the_demo_one_at_a_time_is_replay(rules: str) -> None:
 
 
 def test_held_blocks_lower_the_hit_rate() -> None:
-    sequential = replay("demo", 1_500, ReplaySettings(rules="engine")).counts
-    result = timed("demo", 1_500)
+    requests = first_of_demo(400)
+    sequential = replay(requests, 1_500, ReplaySettings(rules="engine")).counts
+    result = timed(requests, 1_500)
     assert result.sequential == sequential
     assert result.counts.token_hit_rate < 0.9 * sequential.token_hit_rate
     # The slower the requests go, the more of them hold blocks.
-    faster = timed("demo", 1_500, decode_rate=400.0)
+    faster = timed(requests, 1_500, decode_rate=400.0)
     assert result.counts.hit_tokens < faster.counts.hit_tokens <= sequential.hit_tokens
     assert faster.running_mean < result.running_mean
 
 
 def test_a_compressed_trace_waits_longer() -> None:
-    slow, fast = (timed("demo", 1_500, speed=speed) for speed in (0.25, 2))
+    requests = first_of_demo(300)
+    slow, fast = (timed(requests, 1_500, speed=speed) for speed in (0.25, 2))
     assert (slow.queueing.p99 or 0) < (fast.queueing.p99 or 0)
     assert slow.counts.hit_tokens > fast.counts.hit_tokens
-    assert slow.makespan == pytest.approx(4 * 400, rel=0.02)
+    assert slow.makespan == pytest.approx(4 * (requests[-1].timestamp_ms or 0) / 1000, rel=0.05)
+    assert fast.makespan < slow.makespan / 4
 
 
-def test_requests_from_python_equal_the_file() -> None:
-    from_file, from_python = timed("demo", 1_500), timed(TraceReader("demo"), 1_500)
+def test_requests_from_python_equal_the_file(small_demo: Path) -> None:
+    from_file, from_python = timed(small_demo, 900), timed(first_of_demo(SMALL), 900)
     assert replace(from_file, trace_format=None) == from_python
     assert from_file.trace_format == "kvcache-simulator"
 
 
 def test_equal_seeds_give_equal_results() -> None:
-    requests = [replace(request, timestamp_ms=None) for request in TraceReader("demo")][:200]
+    requests = [replace(request, timestamp_ms=None) for request in first_of_demo(100)]
     drawn = [timed(requests, 1_500, arrival_rate=2.5, seed=seed) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1]
     assert drawn[0].queueing != drawn[2].queueing
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
+def test_progress_is_told(small_demo: Path) -> None:
     seen: list[float | None] = []
-    replay_timed("demo", 3_000, progress=seen.append)
-    assert len(seen) >= 1_000 // 64
+    replay_timed(small_demo, 900, progress=seen.append)
+    assert len(seen) >= SMALL // 64
     assert seen == sorted(seen, key=lambda fraction: fraction or 0)
 
 
@@ -113,26 +133,33 @@ def test_progress_is_told(tmp_path: Path) -> None:
 
 
 def test_the_last_half_is_measured_from_a_warm_pool() -> None:
+    requests = first_of_demo(200)
     whole, half = (
-        timed("demo", 3_000, ReplaySettings(rules="engine", window=window)) for window in ("all", "last-half")
+        timed(requests, 3_000, ReplaySettings(rules="engine", window=window))
+        for window in ("all", "last-half")
     )
-    assert (half.counts.requests, half.played_requests) == (500, 1_000)
-    assert half.queueing.samples == half.first_token.samples == 500
+    assert (half.counts.requests, half.played_requests) == (100, 200)
+    assert half.queueing.samples == half.first_token.samples == 100
     assert 0 < half.makespan < whole.makespan
-    assert half.occupancy_points[0].request == 500
+    assert half.occupancy_points[0].request == 100
     assert half.occupancy_points[0].cached_idle > 0
-    assert half.sequential == replay("demo", 3_000, ReplaySettings(rules="engine", window="last-half")).counts
+    assert (
+        half.sequential == replay(requests, 3_000, ReplaySettings(rules="engine", window="last-half")).counts
+    )
 
 
 # --- several sizes
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_several_sizes(jobs: int) -> None:
+def test_several_sizes(jobs: int, small_demo: Path) -> None:
     done: list[int] = []
-    found = replay_timed_many("demo", [3_000, 1_500], TimedSettings(), jobs=jobs, finished=done.append)
+    found = replay_timed_many(small_demo, [3_000, 900], TimedSettings(), jobs=jobs, finished=done.append)
     assert done == [1, 2]
-    assert [replace(result, seconds=0.0) for result in found] == [timed("demo", 3_000), timed("demo", 1_500)]
+    assert [replace(result, seconds=0.0) for result in found] == [
+        timed(small_demo, 3_000),
+        timed(small_demo, 900),
+    ]
 
 
 # --- what goes wrong
@@ -214,16 +241,16 @@ def test_invariants_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     class Meddling(scheduler_class):  # type: ignore[misc, valid-type]
         def step(self) -> bool:
             more: bool = super().step()
-            if self._step_number == 50:
+            if self.taken == 20:
                 self.pool.blocks[5].ref_cnt += 1
             return more
 
     monkeypatch.setattr(timed_driver, "Scheduler", Meddling)
     with pytest.raises(BlockPoolError) as caught:
-        timed("demo", 900, ReplaySettings(rules="engine", check_every=7))
+        timed(first_of_demo(60), 900, ReplaySettings(rules="engine", check_every=7))
     assert isinstance(caught.value, InvariantError)
 
 
 def test_checking_changes_nothing() -> None:
-    requests = list(TraceReader("demo"))[:60]
+    requests = first_of_demo(60)
     assert timed(requests, 900) == timed(requests, 900, ReplaySettings(rules="engine", check_every=5))

@@ -42,7 +42,7 @@ class TimedResult:
         first_token: Seconds from arrival to the first generated token.
         running_mean: Requests that ran, on average over time.
         running_max: The most that ran at a time.
-        makespan: Seconds from the first arrival of the window to the end of the last request.
+        makespan: Seconds from the first arrival of the window until all requests have come and gone.
         steps: Steps of the engine in the window.
         occupancy_means: Over the makespan, weighted by time; None when no time passed.
         occupancy_points: The state of the pool every `occupancy_interval_ms`, at most 256.
