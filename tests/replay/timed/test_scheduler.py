@@ -271,6 +271,31 @@ class TestByHand:
         assert (result.counts.prompt_tokens, result.counts.hit_tokens) == (16, 0)
         assert result.queueing.samples == result.first_token.samples == 2
 
+    def test_waiting_preemption_and_resuming_count_a_request_once(self) -> None:
+        """64 tokens of prompt, 32 of them cached; finds no room for a while, is admitted, preempted, resumed."""
+        shared = [7] * 32
+
+        def request(prompt: list[int], outputs: int, arrival_ns: int) -> TraceRequest:
+            return TraceRequest(arrival_ns / 1e6, len(prompt), 16, token_ids=prompt, output_tokens=outputs)
+
+        requests = [
+            request(shared, 1, 0),  # leaves 2 cached blocks
+            request([1] * 8, 12, 1_000),  # the oldest of the others: holds 1 block, later 2
+            request([2] * 17, 5, 1_000),  # holds 2 blocks for a while
+            request(shared + [3] * 32, 16, 1_000),
+        ]
+        scheduler = play(requests, Engine(5, 4, 1_000), ReplaySettings(rules="engine", check_every=1))
+        result = scheduler.statistics.result(WindowCounts(), 0.0)
+        # It waited for the prompts of the two before it, and for 4 steps of decoding.
+        waited_ns = 3 * (8 + 17) + 4 * 10
+        assert result.queueing.p99 == pytest.approx(waited_ns / 1e9, rel=0.01)
+        assert (result.counts.prompt_tokens, result.counts.hit_tokens) == (32 + 8 + 17 + 64, 32)
+        preemption = result.preemption
+        assert (preemption.preemptions, preemption.resumed) == (1, 1)
+        # The older one took its last block; the three before it are found again.
+        assert preemption.resumed_hit_tokens == 48
+        assert preemption.recomputed_tokens == preemption.resumed_tokens - 1 - 48
+
     def test_what_the_cache_has_lost_is_recomputed(self) -> None:
         requests = [self.request([1] * 8, 9), self.request([2] * 8, 5)]
         scheduler = play(requests, Engine(5, 4, 100), ReplaySettings(rules="engine", check_every=1))
