@@ -126,6 +126,7 @@ def test_json_schema() -> None:
         "reuse_uncached_first": False,
         "check_every": 0,
         "skip_bad": False,
+        "sort": False,
         "block_size": None,
         "hash_algorithm": "blake2b_raw",
         "sample_rate": None,

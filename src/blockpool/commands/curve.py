@@ -66,6 +66,7 @@ def curve_command(
     hash_algorithm: str | None,
     reuse_uncached_first: bool,
     skip_bad: bool,
+    sort: bool,
     jobs: int | None,
     as_json: bool,
     policies: str,
@@ -93,6 +94,7 @@ def curve_command(
             window=window,
             reuse_uncached_first=reuse_uncached_first,
             skip_bad=skip_bad,
+            sort=sort,
             block_size=block_size,
             hash_algorithm=hash_algorithm or DEFAULT_HASH,
         )

@@ -13,6 +13,7 @@ from blockpool.commands.options import (
     check_hash_is_used,
     hash_option,
     rules_option,
+    sort_option,
     trace_argument,
     window_option,
 )
@@ -96,6 +97,7 @@ from blockpool.trace.generator import MAX_SEED
 @window_option
 @hash_option
 @click.option("--skip-bad", is_flag=True, help="Count bad lines instead of stopping.")
+@sort_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def plan_command(
     trace: str,
@@ -114,6 +116,7 @@ def plan_command(
     window: str,
     hash_algorithm: str | None,
     skip_bad: bool,
+    sort: bool,
     as_json: bool,
 ) -> None:
     """Size the cache of a model: what fits into the memory, and what the trace makes of it.
@@ -140,6 +143,7 @@ def plan_command(
         rules=rules,
         window=window,
         skip_bad=skip_bad,
+        sort=sort,
         block_size=block_size,
         hash_algorithm=hash_algorithm or DEFAULT_HASH,
     )
@@ -147,7 +151,10 @@ def plan_command(
     shape = load_model_shape(model)
     with progress_bar() as bar:
         show = show_fraction(bar, bar.add_task("planning", total=None))
-        plan = plan_capacity(trace, shape, settings, replay, progress=None if bar.disable else show)
+        plan = as_usage(
+            lambda: plan_capacity(trace, shape, settings, replay, progress=None if bar.disable else show),
+            fields=("sort",),
+        )
     if as_json:
         report = plan_as_dict(trace, plan, version=blockpool.__version__, compiled=blockpool.COMPILED)
         click.echo(json.dumps(report, indent=2))

@@ -1,6 +1,7 @@
 """Replaying traces through the real `BlockPool`: hit rates, evictions, occupancy, residency, speed.
 
 `curve` and `study` tell the hits at every size of the pool from one pass, and let the pool vouch for them.
+`replay_timed` lets requests run side by side and hold their blocks meanwhile.
 `plan_capacity` says how much of a model's cache fits into a GPU, and what a trace makes of it.
 """
 
@@ -32,6 +33,10 @@ from blockpool.replay.report import report_as_dict
 from blockpool.replay.residency import Quantiles, Residency
 from blockpool.replay.result import ReplayResult, WindowCounts
 from blockpool.replay.settings import ReplaySettings
+from blockpool.replay.timed.timed_driver import replay_timed, replay_timed_many
+from blockpool.replay.timed.timed_report import timed_report_as_dict
+from blockpool.replay.timed.timed_result import PreemptionCounts, TimedResult
+from blockpool.replay.timed.timed_settings import TimedSettings
 
 __all__ = [
     "CurvePoint",
@@ -51,6 +56,7 @@ __all__ = [
     "PlanSettings",
     "PolicyPoint",
     "PoolRun",
+    "PreemptionCounts",
     "REASONS",
     "Quantiles",
     "ReasonMisses",
@@ -59,6 +65,8 @@ __all__ = [
     "Residency",
     "SampledHits",
     "TagMisses",
+    "TimedResult",
+    "TimedSettings",
     "WindowCounts",
     "curve",
     "load_model_shape",
@@ -67,8 +75,11 @@ __all__ = [
     "refusing_points",
     "replay",
     "replay_many",
+    "replay_timed",
+    "replay_timed_many",
     "report_as_dict",
     "shape_from_config",
     "study",
     "study_as_dict",
+    "timed_report_as_dict",
 ]

@@ -44,7 +44,7 @@ def replay(
         perf_counter: Seconds for the speed figures.
 
     Raises:
-        TraceError: A bad line, a damaged archive, no requests.
+        TraceError: A bad line, a damaged archive, no requests; a timestamp that goes back, unless `sort`.
         ConfigError: A number or a combination that cannot be right.
         OSError: The trace cannot be read.
         InvariantError: With `check_every`, when the pool contradicts itself.
@@ -57,13 +57,9 @@ def replay(
             first_measured = find_window(path, name, settings)
             return replay_file(path, name, blocks, settings, first_measured, progress, perf_counter)
     run = PoolRun(blocks, settings)
-    first_measured = 0
-    if settings.window == LAST_HALF:
-        if not isinstance(trace, Sized):
-            raise ConfigError("window", settings.window, "needs requests with a length, a list for example")
-        first_measured = len(trace) // 2
+    first_measured = first_of(trace, settings)
     start = perf_counter()
-    _play_all(run, trace, first_measured, lambda: None, progress)
+    _play_all(run, known_requests(trace, sort=settings.sort), first_measured, lambda: None, progress)
     return run.result(perf_counter() - start)
 
 
@@ -71,7 +67,16 @@ def find_window(path: TracePath, name: str | None, settings: ReplaySettings) -> 
     """Number of the first request to be measured, from 0. Reads the trace when that depends on its length."""
     if settings.window != LAST_HALF:
         return 0
-    return count_requests(_reader(path, name, settings)) // 2
+    return count_requests(open_trace(path, name, settings)) // 2
+
+
+def first_of(requests: Iterable[TraceRequest], settings: ReplaySettings) -> int:
+    """Number of the first request to be measured, of requests that come from Python."""
+    if settings.window != LAST_HALF:
+        return 0
+    if not isinstance(requests, Sized):
+        raise ConfigError("window", settings.window, "needs requests with a length, a list for example")
+    return len(requests) // 2
 
 
 def replay_file(
@@ -90,7 +95,7 @@ def replay_file(
         name: What errors call it; None: its path.
         first_measured: From `find_window`.
     """
-    reader = _reader(path, name, settings)
+    reader = open_trace(path, name, settings)
     run = PoolRun(blocks, settings)
     start = perf_counter()
     _play_all(run, reader, first_measured, reader.fraction_read, progress)
@@ -105,7 +110,7 @@ def _play_all(
     progress: Progress | None,
 ) -> None:
     reader = requests if isinstance(requests, TraceReader) else None
-    for number, request in enumerate(known_requests(requests)):
+    for number, request in enumerate(requests):
         if number and number == first_measured:
             run.restart_window()
         run.play(request, reader.line if reader is not None else None)
@@ -113,11 +118,19 @@ def _play_all(
             progress(fraction_read())
 
 
-def _reader(path: TracePath, name: str | None, settings: ReplaySettings) -> TraceReader:
+def open_trace(path: TracePath, name: str | None, settings: ReplaySettings) -> TraceReader:
+    """The reader that the settings ask for; opens nothing yet.
+
+    Args:
+        path: As `TraceReader` takes it.
+        name: What errors call it; None: its path.
+        settings: How to read it.
+    """
     return TraceReader(
         path,
         block_size=settings.block_size,
         skip_bad=settings.skip_bad,
+        sort=settings.sort,
         name=name,
         tag_field=tag_field_to_read(settings.tag),
     )

@@ -17,10 +17,10 @@ from blockpool.trace.request import TraceRequest
 _GROUP_ID = 0
 _GROUP_IDS = [_GROUP_ID]
 # The pool's block size matters for events only, which are off here; blocks of a trace may be of unequal size.
-_POOL_BLOCK_SIZE = 16
+POOL_BLOCK_SIZE = 16
 
 
-class _PoolRequest:
+class PoolRequest:
     """What `BlockPool` reads of a request."""
 
     __slots__ = ("block_hashes",)
@@ -71,7 +71,7 @@ class PoolRun:
         self.pool = BlockPool(
             blocks + 1,
             True,
-            _POOL_BLOCK_SIZE,
+            POOL_BLOCK_SIZE,
             metrics_collector=collector,
             reuse_uncached_first=settings.reuse_uncached_first,
         )
@@ -99,6 +99,7 @@ class PoolRun:
             Blocks found in the cache, or None when the request was refused.
 
         Raises:
+            ConfigError: Its timestamp comes before that of the request before; nothing has changed.
             InvariantError: With `check_every`, when the pool contradicts itself.
         """
         self._clock.advance(request.timestamp_ms)
@@ -158,11 +159,11 @@ class PoolRun:
         pool.touch(blocks)
         blocks = blocks + pool.get_new_blocks(plan.num_blocks - num_hits)
         pool.cache_full_blocks(
-            _PoolRequest(plan.keys),
+            PoolRequest(plan.keys),
             blocks,
             num_hits,
             len(plan.keys),
-            _POOL_BLOCK_SIZE,
+            POOL_BLOCK_SIZE,
             _GROUP_ID,
         )
         if self._misses is not None:

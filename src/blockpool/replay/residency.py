@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from blockpool.core.metrics import KVCacheMetricsCollector
+from blockpool.errors import ConfigError
 from blockpool.replay.quantiles import RELATIVE_ERROR, QuantileSketch
+from blockpool.trace.time_order import TimeOrder
 
 _SAMPLING_SEED = 0
 
 
-class TraceClock:
-    """Nanoseconds for the metrics collector: the trace's own time, or one second per request without times.
-
-    A timestamp that goes back leaves the clock where it is: the order of the file is the order of play.
+class ResidencyClock(Protocol):
+    """Nanoseconds.
 
     Attributes:
         unit: "seconds" or "requests", what one second of this clock stands for.
     """
 
-    __slots__ = ("_now_ns", "unit")
+    unit: str
+
+    def __call__(self) -> int:
+        """The time."""
+
+
+class TraceClock:
+    """Nanoseconds for the metrics collector: the trace's own time, or one second per request without times.
+
+    Attributes:
+        unit: "seconds" or "requests", what one second of this clock stands for.
+    """
+
+    __slots__ = ("_now_ns", "_num_requests", "_order", "unit")
 
     def __init__(self) -> None:
         self._now_ns = 0
+        self._num_requests = 0
+        self._order = TimeOrder("request")
         self.unit = "requests"
 
     def __call__(self) -> int:
@@ -31,12 +46,20 @@ class TraceClock:
         return self._now_ns
 
     def advance(self, timestamp_ms: float | None) -> None:
-        """Moves on to the next request."""
+        """Moves on to the next request.
+
+        Raises:
+            ConfigError: The timestamp comes before that of the request before, or only one of them has one.
+        """
+        fault = self._order.fault(timestamp_ms, self._num_requests + 1)
+        if fault:
+            raise ConfigError("timestamp_ms", timestamp_ms, fault)
+        self._num_requests += 1
         if timestamp_ms is None:
             self._now_ns += 1_000_000_000
         else:
             self.unit = "seconds"
-            self._now_ns = max(self._now_ns, round(timestamp_ms * 1_000_000))
+            self._now_ns = round(timestamp_ms * 1_000_000)
 
 
 class Quantiles(NamedTuple):
@@ -77,7 +100,7 @@ class ResidencyMeter:
         collector: What the pool calls.
     """
 
-    def __init__(self, sample_rate: float, clock: TraceClock) -> None:
+    def __init__(self, sample_rate: float, clock: ResidencyClock) -> None:
         self.collector = KVCacheMetricsCollector(
             sample_rate, clock=clock, random=random.Random(_SAMPLING_SEED).random
         )

@@ -33,6 +33,8 @@ class ReplaySettings:
         reuse_uncached_first: Passed to `BlockPool`.
         check_every: Check the pool's invariants after every so many requests; 0 never.
         skip_bad: Count bad lines of the trace instead of stopping.
+        sort: Play by timestamp, those of one time in file order, with the whole trace in memory. Without it a
+            timestamp that goes back is an error.
         block_size: Tokens per block; None takes the default of the trace format.
         hash_algorithm: For token-id traces, one of `HASH_ALGORITHMS`. The seed is fixed, so runs repeat.
         sample_rate: Share of blocks whose residency is followed, above 0, at most 1. None follows
@@ -47,6 +49,7 @@ class ReplaySettings:
     reuse_uncached_first: bool = False
     check_every: int = 0
     skip_bad: bool = False
+    sort: bool = False
     block_size: int | None = None
     hash_algorithm: str = DEFAULT_HASH
     sample_rate: float | None = None
@@ -59,6 +62,7 @@ class ReplaySettings:
         as_choice("hash_algorithm", self.hash_algorithm, HASH_ALGORITHMS)
         as_bool("reuse_uncached_first", self.reuse_uncached_first)
         as_bool("skip_bad", self.skip_bad)
+        as_bool("sort", self.sort)
         as_count("check_every", self.check_every)
         if self.block_size is not None:
             as_size("block_size", self.block_size)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from rich import box
 from rich.console import Console
@@ -10,7 +11,8 @@ from rich.table import Table
 
 from blockpool.replay.misses.miss_tables import print_misses, print_reasons_by_size
 from blockpool.replay.occupancy import OccupancyPoint
-from blockpool.replay.result import ReplayResult
+from blockpool.replay.residency import Residency
+from blockpool.replay.result import ReplayResult, WindowCounts
 from blockpool.replay.settings import ReplaySettings
 from blockpool.replay.whole_tables import print_whole, quantile_cells
 
@@ -24,9 +26,9 @@ def print_report(
 ) -> None:
     """Prints a row per size when there are several, and everything about the first."""
     first = results[0]
-    with console.capture() as capture:
+    with trimmed(console):
         # A long path is not wrapped: whoever copies it shall have it whole.
-        title = f"{trace}: {_setting_words(settings, first)}"
+        title = f"{trace}: {setting_words(settings, first.trace_format)}"
         console.print(title, soft_wrap=True, markup=False, highlight=False)
         if len(results) > 1:
             print_whole(console, _sizes_table(results))
@@ -39,19 +41,27 @@ def print_report(
         print_whole(console, _details(first))
         print_whole(console, _occupancy_table(first))
         if first.counts.evictions:
-            print_whole(console, _residency_table(first))
+            print_whole(console, residency_table(first.residency))
         else:
             console.print("residency: no block was evicted", highlight=False)
         if first.misses is not None:
             print_misses(console, first.misses)
+
+
+@contextmanager
+def trimmed(console: Console) -> Iterator[None]:
+    """Takes the blanks off the ends of what is printed in its block."""
+    with console.capture() as capture:
+        yield
     lines = [line.rstrip() for line in capture.get().rstrip().splitlines()]
     console.file.write("\n".join(lines) + "\n")
 
 
-def _setting_words(settings: ReplaySettings, result: ReplayResult) -> str:
+def setting_words(settings: ReplaySettings, trace_format: str | None) -> str:
+    """How the trace was played, in words."""
     words = [f"{settings.rules} rules"]
-    if result.trace_format:
-        words.insert(0, f"{result.trace_format} trace")
+    if trace_format:
+        words.insert(0, f"{trace_format} trace")
     if settings.window != "all":
         words.append(f"{settings.window} measured")
     if settings.reuse_uncached_first:
@@ -85,7 +95,7 @@ def _details(result: ReplayResult) -> Table:
     table.add_column(no_wrap=True)
     table.add_column()
     table.add_row("pool", f"{result.blocks:,} blocks")
-    table.add_row("requests", f"{counts.requests:,}{_refused_words(result)}")
+    table.add_row("requests", f"{counts.requests:,}{refused_words(result.counts)}")
     if result.bad_lines:
         table.add_row("bad lines", f"{result.bad_lines:,} skipped")
     table.add_row(
@@ -101,8 +111,8 @@ def _details(result: ReplayResult) -> Table:
     return table
 
 
-def _refused_words(result: ReplayResult) -> str:
-    counts = result.counts
+def refused_words(counts: WindowCounts) -> str:
+    """What follows the number of requests."""
     if not counts.refused:
         return ", none refused"
     wanted = counts.largest_refused_blocks
@@ -114,7 +124,7 @@ def _occupancy_table(result: ReplayResult) -> Table:
     table.add_column("occupancy (blocks)", no_wrap=True)
     for heading in ("in use", "cached, idle", "blank"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for point in _spread(result.occupancy_points):
+    for point in spread(result.occupancy_points):
         table.add_row(f"request {point.request + 1:,}", *(f"{blocks:,}" for blocks in point[2:]))
     means = result.occupancy_means
     if means is not None:
@@ -122,15 +132,15 @@ def _occupancy_table(result: ReplayResult) -> Table:
     return table
 
 
-def _spread(points: Sequence[OccupancyPoint]) -> list[OccupancyPoint]:
+def spread(points: Sequence[OccupancyPoint]) -> list[OccupancyPoint]:
     """A few points, evenly spread from the first to the last."""
     last = len(points) - 1
     positions = {round(last * row / (_OCCUPANCY_ROWS - 1)) for row in range(_OCCUPANCY_ROWS)}
     return [points[position] for position in sorted(positions) if position >= 0]
 
 
-def _residency_table(result: ReplayResult) -> Table:
-    residency = result.residency
+def residency_table(residency: Residency) -> Table:
+    """Quantiles of what was evicted."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column(f"residency ({residency.unit})", no_wrap=True)
     for heading in ("samples", "median", "p90", "p99"):

@@ -9,7 +9,7 @@ from blockpool.errors import ConfigError
 from blockpool.replay.arguments import as_instance, check_trace, known_requests
 from blockpool.replay.curves.curve_pass import MainPass, feed
 from blockpool.replay.curves.hit_curve import HitCurve
-from blockpool.replay.driver import Progress
+from blockpool.replay.driver import Progress, open_trace
 from blockpool.replay.plans.fleet import Fleet
 from blockpool.replay.plans.model_memory import ModelMemory, model_memory
 from blockpool.replay.plans.model_shape import ModelShape
@@ -60,8 +60,7 @@ def plan_capacity(
     check_trace(trace)
     if isinstance(trace, (str, os.PathLike)):
         with spooled(trace, again=True) as (path, name):
-            reader = TraceReader(path, block_size=replay.block_size, skip_bad=replay.skip_bad, name=name)
-            return _plan(reader, shape, settings, replay, progress)
+            return _plan(open_trace(path, name, replay), shape, settings, replay, progress)
     return _plan(trace, shape, settings, replay, progress)
 
 
@@ -72,7 +71,7 @@ def _plan(
     replay: ReplaySettings,
     progress: Progress | None,
 ) -> Plan:
-    facts = trace_facts(known_requests(requests), replay)
+    facts = trace_facts(known_requests(requests, sort=replay.sort), replay)
     memory = model_memory(
         shape,
         block_size=facts.block_size,
