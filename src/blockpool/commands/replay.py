@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 
 import blockpool
+from blockpool.commands.html_report import html_option, html_report
 from blockpool.commands.options import (
     check_hash_is_used,
     check_hash_was_used,
@@ -21,6 +23,9 @@ from blockpool.commands.usage import as_usage
 from blockpool.replay import ReplayResult, ReplaySettings, replay, replay_many, report_as_dict
 from blockpool.replay.settings import DEFAULT_HASH
 from blockpool.replay.tables import PLAIN_WIDTH, print_report
+
+if TYPE_CHECKING:
+    from blockpool.replay.html.page import Page
 
 
 @click.command("replay", short_help="Play a trace through pools of given sizes.")
@@ -40,6 +45,7 @@ from blockpool.replay.tables import PLAIN_WIDTH, print_report
 @click.option(
     "--check-every", type=click.IntRange(1), metavar="K", help="Check them after every K-th request."
 )
+@html_option
 def replay_command(
     trace: str,
     blocks: str | None,
@@ -56,6 +62,7 @@ def replay_command(
     skip_bad: bool,
     jobs: int | None,
     as_json: bool,
+    html: str | None,
 ) -> None:
     """Drive the pool from a trace file and report hits, evictions, occupancy, residency and speed.
 
@@ -78,8 +85,16 @@ def replay_command(
         )
     )
     check_hash_is_used(trace, hash_algorithm, block_size=block_size, skip_bad=skip_bad)
-    results = _run(trace, sizes, settings, jobs)
-    check_hash_was_used(hash_algorithm, results[0].trace_format)
+    with html_report(html, trace) as write:
+        results = _run(trace, sizes, settings, jobs, pictures=html is not None)
+        check_hash_was_used(hash_algorithm, results[0].trace_format)
+
+        def page() -> Page:
+            from blockpool.replay.html.replay_page import replay_page
+
+            return replay_page(trace, settings, results)
+
+        write(page)
     if as_json:
         report = report_as_dict(
             trace, settings, results, version=blockpool.__version__, compiled=blockpool.COMPILED
@@ -90,12 +105,20 @@ def replay_command(
     print_report(console, trace, settings, results)
 
 
-def _run(trace: str, sizes: list[int], settings: ReplaySettings, jobs: int | None) -> list[ReplayResult]:
+def _run(
+    trace: str, sizes: list[int], settings: ReplaySettings, jobs: int | None, *, pictures: bool
+) -> list[ReplayResult]:
     with progress_bar() as bar:
         if len(sizes) > 1:
             task = bar.add_task(f"{len(sizes)} pools", total=len(sizes))
             return replay_many(
-                trace, sizes, settings, jobs=jobs, finished=lambda done: bar.update(task, completed=done)
+                trace,
+                sizes,
+                settings,
+                jobs=jobs,
+                pictures=pictures,
+                finished=lambda done: bar.update(task, completed=done),
             )
         show = show_fraction(bar, bar.add_task("replaying", total=None))
-        return [replay(trace, sizes[0], settings, progress=None if bar.disable else show)]
+        progress = None if bar.disable else show
+        return [replay(trace, sizes[0], settings, pictures=pictures, progress=progress)]

@@ -26,6 +26,7 @@ def replay_many(
     settings: ReplaySettings | None = None,
     *,
     jobs: int | None = None,
+    pictures: bool = False,
     finished: Callable[[int], None] | None = None,
 ) -> list[ReplayResult]:
     """Plays one trace through several cold pools, each in a process of its own.
@@ -38,6 +39,7 @@ def replay_many(
         sizes: Usable blocks of each pool, at least one.
         settings: The same for all; by default trace rules over the whole trace.
         jobs: Processes at a time; by default one per processor. 1 does all of it in this process.
+        pictures: Collect what only a report draws, too, of the first pool.
         finished: Called with the number of finished pools whenever one is done.
 
     Returns:
@@ -58,7 +60,10 @@ def replay_many(
     jobs = min(jobs, len(sizes), _MAX_PROCESSES)
     with spooled(trace, again=True) as (path, name):
         first_measured = find_window(path, name, settings)
-        tasks = [(path, name, size, settings, first_measured) for size in sizes]
+        tasks = [
+            (path, name, size, settings, first_measured, pictures and not number)
+            for number, size in enumerate(sizes)
+        ]
         if jobs > 1:
             return _run_in_processes(tasks, jobs, finished)
         results = []
@@ -69,7 +74,7 @@ def replay_many(
         return results
 
 
-_Task = tuple[TracePath, "str | None", int, ReplaySettings, int]
+_Task = tuple[TracePath, "str | None", int, ReplaySettings, int, bool]
 
 
 def _run_in_processes(

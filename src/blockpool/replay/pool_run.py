@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.pool import BlockPool
+from blockpool.replay.block_map import BlockMapSampler
 from blockpool.replay.keys import KeyMaker
 from blockpool.replay.occupancy import OccupancySeries
 from blockpool.replay.residency import ResidencyMeter, TraceClock
-from blockpool.replay.result import ReplayResult, WindowCounts
+from blockpool.replay.result import ReplayPictures, ReplayResult, WindowCounts
 from blockpool.replay.rules import RequestPlan, plan_request
 from blockpool.replay.settings import ReplaySettings, check_pool_blocks
 from blockpool.trace.request import TraceRequest
@@ -42,12 +43,13 @@ class PoolRun:
         counts: What has been counted in the window.
     """
 
-    def __init__(self, blocks: int, settings: ReplaySettings) -> None:
+    def __init__(self, blocks: int, settings: ReplaySettings, *, pictures: bool = False) -> None:
         """Makes the pool.
 
         Args:
             blocks: Usable blocks, 1 … 100,000,000.
             settings: The window is the caller's business: `restart_window`.
+            pictures: Collect what only a report draws, too.
 
         Raises:
             ConfigError: `blocks` is out of range.
@@ -55,6 +57,7 @@ class PoolRun:
         check_pool_blocks(blocks)
         self._blocks = blocks
         self._settings = settings
+        self._block_map = BlockMapSampler(blocks) if pictures else None
         self._clock = TraceClock()
         self._residency = ResidencyMeter(settings.sample_rate_for(blocks), self._clock)
         self._key_maker = KeyMaker(settings.hash_algorithm)
@@ -75,6 +78,8 @@ class PoolRun:
         self.counts = WindowCounts()
         self._occupancy = OccupancySeries()
         self._residency.restart()
+        if self._block_map is not None:
+            self._block_map.restart()
         self._evictions_before = self.pool.num_evictions
 
     def play(self, request: TraceRequest) -> int | None:
@@ -123,7 +128,13 @@ class PoolRun:
             played_requests=self._played_requests,
             played_blocks=self._played_blocks,
             seconds=seconds,
+            pictures=self._pictures(),
         )
+
+    def _pictures(self) -> ReplayPictures | None:
+        if self._block_map is None:
+            return None
+        return ReplayPictures(self._block_map.result(), self._residency.histograms())
 
     def _play_plan(self, request: TraceRequest, plan: RequestPlan) -> int:
         pool = self.pool
@@ -140,6 +151,8 @@ class PoolRun:
             _GROUP_ID,
         )
         self._occupancy.add(self._requests_seen, request.timestamp_ms, pool.occupancy())
+        if self._block_map is not None:
+            self._block_map.add(self._requests_seen, request.timestamp_ms, blocks[num_hits:], blocks)
         pool.free_blocks(reversed(blocks))
         self._residency.collect()
         self._count(request, plan, num_hits)

@@ -6,6 +6,7 @@ import random
 from typing import NamedTuple
 
 from blockpool.core.metrics import KVCacheMetricsCollector
+from blockpool.replay.histogram import ResidencyHistograms, histogram
 from blockpool.replay.quantiles import RELATIVE_ERROR, QuantileSketch
 
 _SAMPLING_SEED = 0
@@ -113,6 +114,12 @@ class ResidencyMeter:
             idle=_quantiles(self._idle),
             reuse_gap=_quantiles(self._reuse_gap),
             recycled=self._recycled,
+        )
+
+    def histograms(self) -> ResidencyHistograms:
+        """How it is spread."""
+        return ResidencyHistograms(
+            histogram(self._lifetime), histogram(self._idle), histogram(self._reuse_gap)
         )
 
 

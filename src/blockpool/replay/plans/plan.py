@@ -88,15 +88,13 @@ def _plan(
     feed(requests, replay, facts.first_measured, [single, *fleets], progress=progress)
     curve = single.result(0.0)
     all_tokens = facts.prompt_tokens + facts.warm_up_tokens
+    shares: list[tuple[str | None, tuple[int, ...], tuple[int, ...], HitCurve]] = [
+        (fleet.routing, tuple(fleet.requests), tuple(fleet.tokens), fleet.curve()) for fleet in fleets
+    ] or [(None, (facts.requests,), (all_tokens,), curve)]
     plans = [
-        FleetPlan(
-            fleet.routing,
-            tuple(fleet.requests),
-            tuple(fleet.tokens),
-            _points(fleet.curve(), blocks, memory, facts, settings),
-        )
-        for fleet in fleets
-    ] or [FleetPlan(None, (facts.requests,), (all_tokens,), _points(curve, blocks, memory, facts, settings))]
+        FleetPlan(routing, sent, tokens, _points(hits, blocks, memory, facts, settings), hits)
+        for routing, sent, tokens, hits in shares
+    ]
     return Plan(
         shape=shape,
         memory=memory,

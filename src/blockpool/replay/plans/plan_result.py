@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from blockpool.replay.curves.hit_curve import HitCurve
 from blockpool.replay.plans.model_memory import ModelMemory
 from blockpool.replay.plans.model_shape import ModelShape
 from blockpool.replay.plans.plan_settings import PlanSettings
@@ -54,12 +55,14 @@ class FleetPlan:
         replica_requests: Requests that each replica was sent, warm-up included.
         replica_tokens: Their prompt tokens.
         points: One for each of `POINT_NAMES`, in that order.
+        curve: Hits by the size of one pool.
     """
 
     routing: str | None
     replica_requests: tuple[int, ...]
     replica_tokens: tuple[int, ...]
     points: tuple[PlanPoint, ...]
+    curve: HitCurve
 
     def point(self, name: str) -> PlanPoint:
         """The point of that name."""
