@@ -105,12 +105,12 @@ def _settings(plan: Plan) -> tuple[Fact, ...]:
 def _chart(plan: Plan) -> Chart:
     per_block = plan.memory.bytes_per_block / _GIB
     lines, marks = [], []
+    widest = max(point.blocks for fleet in plan.fleets for point in fleet.points) * per_block
     best = max(plan.fleets, key=lambda fleet: fleet.point(PLANNED).hit_tokens or 0)
     for fleet in plan.fleets:
         line = tuple((blocks * per_block, rate) for blocks, rate in curve_points(fleet.curve))
-        last = max(point.blocks for point in fleet.points) * per_block
-        # The line goes on as it is to the largest size that is marked.
-        line += ((last, line[-1][1]),) if last > line[-1][0] else ()
+        # From its end on a curve goes on as it is.
+        line += ((widest, line[-1][1]),) if widest > line[-1][0] else ()
         lines.append(
             HitLine(f"{fleet.routing} routing" if fleet.routing else "LRU, the pool", line, is_steps=True)
         )

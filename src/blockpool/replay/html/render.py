@@ -7,6 +7,7 @@ their hashes.
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import platform
 from dataclasses import dataclass
@@ -81,10 +82,13 @@ def _versions(origin: Origin) -> str:
 
 
 def _vega_lite_version() -> str:
-    """The one that Altair writes for, as vl-convert names it."""
-    return ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    """The one that Altair writes for, as vl-convert names it; its newest when it does not have that one."""
+    wanted = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    available = vl_convert.get_vegalite_versions()
+    return wanted if wanted in available else available[-1]
 
 
+@functools.cache  # takes seconds
 def _plotting_library() -> str:
     return vl_convert.javascript_bundle(
         snippet="window.vegaEmbed = vegaEmbed;", vl_version=_vega_lite_version()

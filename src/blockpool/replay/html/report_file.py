@@ -21,10 +21,12 @@ class ReportFile:
 
         Raises:
             MissingExtraError: The packages of the extra `report` are not there.
-            ConfigError: The name is empty, or is that of something that is no regular file.
+            ConfigError: The name is empty or "-", or is that of something that is no regular file.
         """
         if not os.fspath(path):
             raise ConfigError("html", path, "the name is empty")
+        if os.fspath(path) == "-":
+            raise ConfigError("html", path, "needs the name of a file")
         check_packages()
         self.path = Path(os.path.realpath(path))
         if self.path.exists() and not self.path.is_file():
