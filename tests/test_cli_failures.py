@@ -114,6 +114,12 @@ def test_domain_errors_are_one_line(tmp_path: Path, sizes: str) -> None:
     fails(tmp_path, f"{tmp_path}: Is a directory")
 
 
+def test_a_pool_that_can_play_nothing() -> None:
+    done = run("replay", "demo", "--blocks", "5")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"refused (largest needs" in done.stdout
+
+
 def test_skip_bad_counts(tmp_path: Path) -> None:
     path = tmp_path / "bad"
     path.write_text('{"token_ids":[1]}\n{"token_ids":[]}\n', encoding="ascii")

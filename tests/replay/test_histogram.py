@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +47,7 @@ def test_gaps_are_shown_and_nothing_is_empty() -> None:
 def test_every_number_is_in_a_bar_that_holds_it_to_within_a_bucket(values: list[float]) -> None:
     bars = histogram(sketch_of(values))
     assert sum(bar.numbers for bar in bars) == len(values)
-    for low_bar, high_bar in zip(bars, bars[1:], strict=False):
+    for low_bar, high_bar in itertools.pairwise(bars):
         assert low_bar.high == high_bar.low or low_bar.high == 0
     for number, bar in enumerate(bars):
         up_to = sum(each.numbers for each in bars[: number + 1])

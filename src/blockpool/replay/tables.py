@@ -119,9 +119,11 @@ def _occupancy_table(result: ReplayResult) -> Table:
 
 def _spread(points: Sequence[OccupancyPoint]) -> list[OccupancyPoint]:
     """A few points, evenly spread from the first to the last."""
+    if not points:
+        return []
     last = len(points) - 1
     positions = {round(last * row / (_OCCUPANCY_ROWS - 1)) for row in range(_OCCUPANCY_ROWS)}
-    return [points[position] for position in sorted(positions) if position >= 0]
+    return [points[position] for position in sorted(positions)]
 
 
 def _residency_table(result: ReplayResult) -> Table:

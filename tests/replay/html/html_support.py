@@ -18,7 +18,12 @@ VOID = {"meta", "br", "hr", "img", "input", "link"}
 ORIGIN = Origin("blockpool replay demo --blocks 500", "1.2.3", False)
 # Nobody would call a trace so, but somebody can.
 HOSTILE = "</script><script>window.pwned=1</script><img src=x onerror=pwned=2>\"'&\n{{7*7}}${pwned=3}\u2028\x00\udcff"
-REASONS = (("never seen", 700, 11_200), ("evicted", 250, 4_000), ("partial block", 50, 310), ("no room", 0, 0))
+REASONS = (
+    ("never seen", 700, 11_200),
+    ("evicted", 250, 4_000),
+    ("partial block", 50, 310),
+    ("no room", 0, 0),
+)
 
 
 @dataclass
@@ -87,7 +92,9 @@ def parsed(content: bytes) -> Document:
     return document
 
 
-def replay_report(trace: str = "demo", reasons: Any = REASONS, blocks: tuple[int, ...] = (800, 2_000)) -> Page:
+def replay_report(
+    trace: str = "demo", reasons: Any = REASONS, blocks: tuple[int, ...] = (800, 2_000)
+) -> Page:
     results = [replay("demo", size, pictures=not number) for number, size in enumerate(blocks)]
     return replay_page(trace, ReplaySettings(), results, miss_reasons=reasons)
 

@@ -22,8 +22,8 @@ _WORDS = (
     "held. Where a cell's blocks are in different states, its colour is mixed in proportion.",
     "The second map shows recycling: how often blocks were handed out since the column before. A cold pool is filled "
     "from position 1 upwards; when it is full, the blocks that were not used for the longest time are handed out "
-    "again, so that strong bands wander through the positions. What stays faint is kept: its content is found again and "
-    "again.",
+    "again, so that strong bands wander through the positions. What stays faint is kept: its content is found again "
+    "and again.",
 )
 
 

@@ -40,7 +40,7 @@ def miss_section(reasons: Sequence[MissRow]) -> Section | None:
                 alt.Tooltip("blocks:Q", format=","),
             ],
         )
-        .properties(width="container", height=alt.Step(_ROW_HEIGHT))
+        .properties(width="container", height=_ROW_HEIGHT * len(rows))
     )
     table = DataTable(
         "Misses by reason",
