@@ -150,9 +150,7 @@ def _state_map(block_map: BlockMap) -> dict[str, Any]:
 
 
 def _recycling_map(block_map: BlockMap) -> dict[str, Any]:
-    legend = alt.Legend(
-        title="hand-outs per block since the column before", gradientLength=180, titleLimit=400
-    )
+    legend = alt.Legend(title="hand-outs per block", gradientLength=180)
     chart = (
         _cells(block_map, "given")
         .transform_calculate(turnover="datum.given / datum.size")

@@ -31,7 +31,7 @@ def miss_section(reasons: Sequence[MissRow]) -> Section | None:
         alt.Chart(named("reasons"))
         .mark_bar(color=color("inUse"))
         .encode(
-            x=alt.X("tokens:Q", title="prompt tokens that missed", axis=alt.Axis(format="~s")),
+            x=alt.X("tokens:Q", title="prompt tokens that missed", axis=alt.Axis(format="~s", tickCount=6)),
             y=alt.Y("reason:N", title=None, sort=None, axis=alt.Axis(labelLimit=240)),
             tooltip=[
                 alt.Tooltip("reason:N"),
