@@ -20,6 +20,7 @@ from blockpool.commands.options import (
 )
 from blockpool.commands.progress import progress_bar, show_fraction
 from blockpool.commands.usage import as_usage
+from blockpool.replay.curves.policy_points import POLICIES
 from blockpool.replay.plans.kv_dtype import KV_DTYPES
 from blockpool.replay.plans.model_catalog import load_model_shape
 from blockpool.replay.plans.plan import plan_capacity
@@ -155,7 +156,14 @@ def plan_command(
     with html_report(html, trace) as write:
         with progress_bar() as bar:
             show = show_fraction(bar, bar.add_task("planning", total=None))
-            plan = plan_capacity(trace, shape, settings, replay, progress=None if bar.disable else show)
+            plan = plan_capacity(
+                trace,
+                shape,
+                settings,
+                replay,
+                policies=() if html is None else POLICIES,
+                progress=None if bar.disable else show,
+            )
 
         def page() -> Page:
             from blockpool.replay.html.plan_page import plan_page

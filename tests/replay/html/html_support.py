@@ -103,11 +103,13 @@ def curve_report(**options: Any) -> Page:
     return curve_page(study("demo", **{"policies": ("lru", "fifo", "optimal"), **options}))
 
 
-def plan_report(replicas: int = 1) -> Page:
+def plan_report(replicas: int = 1, policies: tuple[str, ...] = ("lru", "fifo", "optimal")) -> Page:
     settings = PlanSettings(
         gpu_memory=20 * 2**30, reserve=16 * 2**30, prefill_rate=9_000.0, replicas=replicas
     )
-    return plan_page("demo", plan_capacity("demo", load_model_shape("llama-3-8b"), settings))
+    return plan_page(
+        "demo", plan_capacity("demo", load_model_shape("llama-3-8b"), settings, policies=policies)
+    )
 
 
 def document_of(page: Page) -> Document:

@@ -162,7 +162,19 @@ def test_plan_marks_its_sizes() -> None:
     assert page.answer.startswith("2,048 blocks fit, and find ")
     (chart,) = page.sections[0].charts
     assert {row["mark"] for row in chart.spec["datasets"]["marks"]} == {"planned", "twice", "knee"}
-    assert len(page.sections[0].tables) == 1
+    assert len(page.sections[0].tables) == 2
+    assert len(plan_report(policies=()).sections[0].tables) == 1
+
+
+def test_plan_draws_the_other_policies_of_a_single_replica() -> None:
+    (chart,) = plan_report().sections[0].charts
+    block_gib = 2 / 1024
+    rows = [row for row in chart.spec["datasets"]["points"] if row["line"] == "optimum"]
+    sizes = [round(row["size"] / block_gib) for row in rows]
+    found = study("demo", blocks=sizes, policies=("optimal",))
+    expected = {row.point.capacity: row.others[0].hit_tokens / row.point.prompt_tokens for row in found.rows}
+    assert [row["rate"] for row in rows] == [expected[size] for size in sizes]
+    assert 2_048 in sizes
 
 
 def test_plan_of_several_replicas_has_a_line_and_a_table_for_each_routing() -> None:

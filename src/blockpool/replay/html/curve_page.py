@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from blockpool.replay.curves.curve_study import CurveRow, CurveStudy
 from blockpool.replay.curves.policy_points import LRU, OPTIMAL
-from blockpool.replay.html.hit_chart import HitLine, SizeMark, curve_points, hit_chart
+from blockpool.replay.html.hit_chart import (
+    POLICY_NAMES,
+    HitLine,
+    SizeMark,
+    curve_points,
+    hit_chart,
+)
 from blockpool.replay.html.numbers import percent, points, ratio, whole
 from blockpool.replay.html.page import Chart, DataTable, Fact, Page, Section
 from blockpool.replay.html.replay_page import playing_settings
-
-_NAMES = {"lru": "LRU, the pool", "fifo": "FIFO", "optimal": "optimum"}
 
 
 def curve_page(study: CurveStudy) -> Page:
@@ -79,11 +83,11 @@ def _words(study: CurveStudy) -> tuple[str, ...]:
 
 def _chart(study: CurveStudy) -> Chart:
     curve = study.curve
-    lines = [HitLine(_NAMES[LRU], tuple(curve_points(curve)), is_steps=True, color=LRU)]
+    lines = [HitLine(POLICY_NAMES[LRU], tuple(curve_points(curve)), is_steps=True, color=LRU)]
     rows = [row for row in study.rows if row.point.capacity >= curve.largest_request_blocks]
     for number, policy in enumerate(policy for policy in study.policies if policy != LRU):
         rates = tuple((row.point.capacity, _rate(row, number)) for row in rows)
-        lines.append(HitLine(_NAMES[policy], rates, is_steps=False, color=policy))
+        lines.append(HitLine(POLICY_NAMES[policy], rates, is_steps=False, color=policy))
     knee = curve.at(study.knee)
     most = curve.at(curve.capacity_for_share(1.0))
     description = (
@@ -104,7 +108,7 @@ def _rate(row: CurveRow, number: int) -> float:
 def _rows_table(study: CurveStudy) -> DataTable:
     others = [policy for policy in study.policies if policy != LRU]
     headings = ["blocks", "hit tokens", "token hit rate", "hit blocks", "block hit rate"]
-    headings += [f"{_NAMES[policy]}, tokens" for policy in others]
+    headings += [f"{POLICY_NAMES[policy]}, tokens" for policy in others]
     if study.curve.sampled is not None:
         headings.append("token hit rate within")
     headings.append("why")

@@ -18,6 +18,8 @@ _HEIGHT = 320
 _DASHES = ([1, 0], [7, 4], [2, 3])
 _COLORS = ("lru", "optimal", "fifo")
 
+POLICY_NAMES = {"lru": "LRU, the pool", "fifo": "FIFO", "optimal": "optimum"}
+
 
 @dataclass(frozen=True, slots=True)
 class HitLine:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from blockpool.replay.html.hit_chart import HitLine, SizeMark, curve_points, hit_chart
-from blockpool.replay.html.numbers import percent, points, whole
+from blockpool.replay.curves.policy_points import LRU
+from blockpool.replay.html.hit_chart import POLICY_NAMES, HitLine, SizeMark, curve_points, hit_chart
+from blockpool.replay.html.numbers import percent, points, ratio, whole
 from blockpool.replay.html.page import Chart, DataTable, Fact, Page, Section
 from blockpool.replay.html.replay_page import playing_settings
 from blockpool.replay.plans.plan_result import DOUBLE, HALF, KNEE, MOST, PLANNED, FleetPlan, Plan, PlanPoint
@@ -36,17 +37,25 @@ def plan_page(trace: str, plan: Plan) -> Page:
         ),
         Fact("bytes per token", whole(plan.memory.bytes_per_token), f"of each GPU, {plan.memory.kv_dtype}"),
     )
+    policies = _policy_table(plan)
     section = Section(
         "sizes",
         "Other sizes",
         (
             "The share of the prompt tokens that pools of each size find. The knee is where more memory begins to "
             "bring less than it does on average.",
+            *(
+                (
+                    "FIFO and the optimum, which knows the future, are played at the sizes that are marked by points.",
+                )
+                if policies
+                else ()
+            ),
             *_load_words(plan),
             *plan_notes(plan),
         ),
         (_chart(plan),),
-        tuple(_points_table(plan, fleet) for fleet in plan.fleets),
+        (*(_points_table(plan, fleet) for fleet in plan.fleets), *((policies,) if policies else ())),
     )
     return Page(trace, answer, _meaning(plan, best), facts, (section,), _settings(plan))
 
@@ -112,8 +121,9 @@ def _chart(plan: Plan) -> Chart:
         # From its end on a curve goes on as it is.
         line += ((widest, line[-1][1]),) if widest > line[-1][0] else ()
         lines.append(
-            HitLine(f"{fleet.routing} routing" if fleet.routing else "LRU, the pool", line, is_steps=True)
+            HitLine(f"{fleet.routing} routing" if fleet.routing else POLICY_NAMES[LRU], line, is_steps=True)
         )
+    lines += _policy_lines(plan)
     for name, words in _MARKS:
         point = best.point(name)
         if point.hit_rate is not None:
@@ -126,6 +136,35 @@ def _chart(plan: Plan) -> Chart:
         marks,
         size_title="GiB of the pool on each GPU (logarithmic)",
     )
+
+
+def _policy_lines(plan: Plan) -> list[HitLine]:
+    per_block = plan.memory.bytes_per_block / _GIB
+    lines = []
+    for policy in dict.fromkeys(point.policy for point in plan.policy_points):
+        rates = tuple(
+            (point.capacity * per_block, ratio(point.hit_tokens, plan.facts.prompt_tokens))
+            for point in plan.policy_points
+            if point.policy == policy
+        )
+        lines.append(HitLine(POLICY_NAMES[policy], rates, is_steps=False, color=policy))
+    return lines
+
+
+def _policy_table(plan: Plan) -> DataTable | None:
+    if not plan.policy_points:
+        return None
+    rows = tuple(
+        (
+            whole(point.capacity),
+            bytes_as_words(point.capacity * plan.memory.bytes_per_block),
+            POLICY_NAMES[point.policy],
+            percent(ratio(point.hit_tokens, plan.facts.prompt_tokens)),
+            whole(point.hit_tokens),
+        )
+        for point in plan.policy_points
+    )
+    return DataTable("Other policies", ("blocks", "per GPU", "policy", "hit rate", "tokens saved"), rows)
 
 
 def _points_table(plan: Plan, fleet: FleetPlan) -> DataTable:

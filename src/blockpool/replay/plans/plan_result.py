@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from blockpool.replay.curves.hit_curve import HitCurve
+from blockpool.replay.curves.policy_points import PolicyPoint
 from blockpool.replay.plans.model_memory import ModelMemory
 from blockpool.replay.plans.model_shape import ModelShape
 from blockpool.replay.plans.plan_settings import PlanSettings
@@ -84,6 +85,7 @@ class Plan:
         fleets: One per way of routing.
         shared_hit_tokens: What one pool as large as those of all replicas together would hit: the bound that
             routing can reach. None for a single replica.
+        policy_points: What other policies hit at sizes of the plan; only when asked for, and of a single replica.
     """
 
     shape: ModelShape
@@ -95,6 +97,7 @@ class Plan:
     blocks: int
     fleets: tuple[FleetPlan, ...]
     shared_hit_tokens: int | None
+    policy_points: tuple[PolicyPoint, ...] = ()
 
     @property
     def pool_bytes(self) -> int:
