@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 
 import blockpool
+from blockpool.commands.html_report import html_option, html_report
 from blockpool.commands.options import (
     check_hash_is_used,
     hash_option,
@@ -19,6 +21,7 @@ from blockpool.commands.options import (
 )
 from blockpool.commands.progress import progress_bar, show_fraction
 from blockpool.commands.usage import as_usage
+from blockpool.replay.curves.policy_points import POLICIES
 from blockpool.replay.plans.kv_dtype import KV_DTYPES
 from blockpool.replay.plans.model_catalog import load_model_shape
 from blockpool.replay.plans.plan import plan_capacity
@@ -31,6 +34,9 @@ from blockpool.replay.sizes import parse_bytes
 from blockpool.replay.tables import PLAIN_WIDTH
 from blockpool.trace.formats import MAX_BLOCK_SIZE
 from blockpool.trace.generator import MAX_SEED
+
+if TYPE_CHECKING:
+    from blockpool.replay.html.page import Page
 
 
 @click.command("plan", short_help="Size the cache of a model.")
@@ -99,6 +105,7 @@ from blockpool.trace.generator import MAX_SEED
 @click.option("--skip-bad", is_flag=True, help="Count bad lines instead of stopping.")
 @sort_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@html_option
 def plan_command(
     trace: str,
     model: str,
@@ -118,6 +125,7 @@ def plan_command(
     skip_bad: bool,
     sort: bool,
     as_json: bool,
+    html: str | None,
 ) -> None:
     """Size the cache of a model: what fits into the memory, and what the trace makes of it.
 
@@ -149,12 +157,27 @@ def plan_command(
     )
     check_hash_is_used(trace, hash_algorithm, block_size=block_size, skip_bad=skip_bad)
     shape = load_model_shape(model)
-    with progress_bar() as bar:
-        show = show_fraction(bar, bar.add_task("planning", total=None))
-        plan = as_usage(
-            lambda: plan_capacity(trace, shape, settings, replay, progress=None if bar.disable else show),
-            fields=("sort",),
-        )
+    with html_report(html, trace) as write:
+        with progress_bar() as bar:
+            show = show_fraction(bar, bar.add_task("planning", total=None))
+            plan = as_usage(
+                lambda: plan_capacity(
+                    trace,
+                    shape,
+                    settings,
+                    replay,
+                    policies=() if html is None else POLICIES,
+                    progress=None if bar.disable else show,
+                ),
+                fields=("sort",),
+            )
+
+        def page() -> Page:
+            from blockpool.replay.html.plan_page import plan_page
+
+            return plan_page(trace, plan)
+
+        write(page)
     if as_json:
         report = plan_as_dict(trace, plan, version=blockpool.__version__, compiled=blockpool.COMPILED)
         click.echo(json.dumps(report, indent=2))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
 import blockpool
+from blockpool.commands.html_report import html_option, html_report
 from blockpool.commands.options import (
     check_hash_is_used,
     check_hash_was_used,
@@ -35,6 +36,9 @@ from blockpool.replay import (
 from blockpool.replay.settings import DEFAULT_HASH
 from blockpool.replay.tables import PLAIN_WIDTH, print_report
 from blockpool.replay.timed.timed_tables import print_timed_report
+
+if TYPE_CHECKING:
+    from blockpool.replay.html.page import Page
 
 
 @click.command("replay", short_help="Play a trace through pools of given sizes.")
@@ -70,6 +74,7 @@ from blockpool.replay.timed.timed_tables import print_timed_report
     help="Field of the trace to sum misses by; goes with --explain.  [default: session_id, where there is one]",
 )
 @timed_options
+@html_option
 def replay_command(
     trace: str,
     blocks: str | None,
@@ -89,6 +94,7 @@ def replay_command(
     sort: bool,
     jobs: int | None,
     as_json: bool,
+    html: str | None,
     timed: bool,
     **timing: Any,
 ) -> None:
@@ -122,8 +128,18 @@ def replay_command(
     if engine is not None:
         _replay_timed(trace, sizes, engine, settings, jobs, hash_algorithm, as_json)
         return
-    results = as_usage(lambda: _run(trace, sizes, settings, jobs), fields=("sort",))
-    check_hash_was_used(hash_algorithm, results[0].trace_format)
+    with html_report(html, trace) as write:
+        results = as_usage(
+            lambda: _run(trace, sizes, settings, jobs, pictures=html is not None), fields=("sort",)
+        )
+        check_hash_was_used(hash_algorithm, results[0].trace_format)
+
+        def page() -> Page:
+            from blockpool.replay.html.replay_page import replay_page
+
+            return replay_page(trace, settings, results)
+
+        write(page)
     if as_json:
         report = report_as_dict(
             trace, settings, results, version=blockpool.__version__, compiled=blockpool.COMPILED
@@ -134,15 +150,23 @@ def replay_command(
     print_report(console, trace, settings, results)
 
 
-def _run(trace: str, sizes: list[int], settings: ReplaySettings, jobs: int | None) -> list[ReplayResult]:
+def _run(
+    trace: str, sizes: list[int], settings: ReplaySettings, jobs: int | None, *, pictures: bool
+) -> list[ReplayResult]:
     with progress_bar() as bar:
         if len(sizes) > 1:
             task = bar.add_task(f"{len(sizes)} pools", total=len(sizes))
             return replay_many(
-                trace, sizes, settings, jobs=jobs, finished=lambda done: bar.update(task, completed=done)
+                trace,
+                sizes,
+                settings,
+                jobs=jobs,
+                pictures=pictures,
+                finished=lambda done: bar.update(task, completed=done),
             )
         show = show_fraction(bar, bar.add_task("replaying", total=None))
-        return [replay(trace, sizes[0], settings, progress=None if bar.disable else show)]
+        progress = None if bar.disable else show
+        return [replay(trace, sizes[0], settings, pictures=pictures, progress=progress)]
 
 
 def _replay_timed(

@@ -26,6 +26,7 @@ def replay(
     blocks: int,
     settings: ReplaySettings | None = None,
     *,
+    pictures: bool = False,
     progress: Progress | None = None,
     perf_counter: Callable[[], float] = time.perf_counter,
 ) -> ReplayResult:
@@ -39,6 +40,7 @@ def replay(
             with the window "last-half" must have a length.
         blocks: Usable blocks, 1 … 100,000,000; `num_gpu_blocks` of the pool is one more.
         settings: By default trace rules over the whole trace.
+        pictures: Collect what only a report draws, too.
         progress: Called every 64 requests with the fraction of the file that has been read, or None when
             its size is unknown.
         perf_counter: Seconds for the speed figures.
@@ -55,8 +57,8 @@ def replay(
     if isinstance(trace, (str, os.PathLike)):
         with spooled(trace, again=settings.window == LAST_HALF) as (path, name):
             first_measured = find_window(path, name, settings)
-            return replay_file(path, name, blocks, settings, first_measured, progress, perf_counter)
-    run = PoolRun(blocks, settings)
+            return replay_file(path, name, blocks, settings, first_measured, pictures, progress, perf_counter)
+    run = PoolRun(blocks, settings, pictures=pictures)
     first_measured = first_of(trace, settings)
     start = perf_counter()
     _play_all(run, known_requests(trace, sort=settings.sort), first_measured, lambda: None, progress)
@@ -85,6 +87,7 @@ def replay_file(
     blocks: int,
     settings: ReplaySettings,
     first_measured: int,
+    pictures: bool = False,
     progress: Progress | None = None,
     perf_counter: Callable[[], float] = time.perf_counter,
 ) -> ReplayResult:
@@ -96,7 +99,7 @@ def replay_file(
         first_measured: From `find_window`.
     """
     reader = open_trace(path, name, settings)
-    run = PoolRun(blocks, settings)
+    run = PoolRun(blocks, settings, pictures=pictures)
     start = perf_counter()
     _play_all(run, reader, first_measured, reader.fraction_read, progress)
     return run.result(perf_counter() - start, trace_format=reader.format, bad_lines=reader.bad_lines)

@@ -29,6 +29,7 @@ def replay_many(
     settings: ReplaySettings | None = None,
     *,
     jobs: int | None = None,
+    pictures: bool = False,
     finished: Callable[[int], None] | None = None,
 ) -> list[ReplayResult]:
     """Plays one trace through several cold pools, each in a process of its own.
@@ -41,6 +42,7 @@ def replay_many(
         sizes: Usable blocks of each pool, at least one.
         settings: The same for all; by default trace rules over the whole trace.
         jobs: Processes at a time; by default one per processor. 1 does all of it in this process.
+        pictures: Collect what only a report draws, too, of the first pool.
         finished: Called with the number of finished pools whenever one is done.
 
     Returns:
@@ -51,7 +53,7 @@ def replay_many(
         OSError: The trace cannot be read.
     """
     settings = as_instance("settings", settings or ReplaySettings(), ReplaySettings)
-    return play_sizes(replay_file, trace, sizes, settings, jobs=jobs, finished=finished)
+    return play_sizes(replay_file, trace, sizes, settings, jobs=jobs, pictures=pictures, finished=finished)
 
 
 def play_sizes(
@@ -59,17 +61,16 @@ def play_sizes(
     trace: TracePath,
     sizes: Sequence[int],
     settings: ReplaySettings,
-    more: tuple[object, ...] = (),
     *,
     jobs: int | None = None,
+    pictures: bool = False,
     finished: Callable[[int], None] | None = None,
 ) -> list[Result]:
     """Plays one trace through several pools in some way; see `replay_many`.
 
     Args:
-        play_file: A function of a module, that takes path, name, usable blocks, settings and the number of the first
-            measured request, as `replay_file` does, and what is in `more`.
-        more: Passed on; can be pickled, as the results can.
+        play_file: Takes path, name, usable blocks, settings, the number of the first measured request and whether
+            pictures are wanted, as `replay_file` does. It can be pickled, as its results can.
     """
     check_path(trace)
     as_list("sizes", sizes)
@@ -81,7 +82,10 @@ def play_sizes(
     jobs = min(jobs, len(sizes), _MAX_PROCESSES)
     with spooled(trace, again=True) as (path, name):
         first_measured = find_window(path, name, settings)
-        tasks = [(path, name, size, settings, first_measured, *more) for size in sizes]
+        tasks = [
+            (path, name, size, settings, first_measured, pictures and not number)
+            for number, size in enumerate(sizes)
+        ]
         if jobs > 1:
             return _run_in_processes(play_file, tasks, jobs, finished)
         results: list[Result] = []
@@ -94,7 +98,7 @@ def play_sizes(
 
 def _run_in_processes(
     play_file: Callable[..., Result],
-    tasks: list[tuple[object, ...]],
+    tasks: Sequence[tuple[object, ...]],
     jobs: int,
     finished: Callable[[int], None] | None,
 ) -> list[Result]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.pool import BlockPool
 from blockpool.core.types import MetricsCollector
+from blockpool.replay.block_map import BlockMapSampler
 from blockpool.replay.keys import KeyMaker
 from blockpool.replay.misses.pool_misses import EvictionListener, PoolMisses
 from blockpool.replay.occupancy import OccupancySeries
 from blockpool.replay.residency import ResidencyMeter, TraceClock
-from blockpool.replay.result import ReplayResult, WindowCounts
+from blockpool.replay.result import ReplayPictures, ReplayResult, WindowCounts
 from blockpool.replay.rules import RequestPlan, plan_request
 from blockpool.replay.settings import ReplaySettings, check_pool_blocks
 from blockpool.trace.request import TraceRequest
@@ -44,12 +45,13 @@ class PoolRun:
         counts: What has been counted in the window.
     """
 
-    def __init__(self, blocks: int, settings: ReplaySettings) -> None:
+    def __init__(self, blocks: int, settings: ReplaySettings, *, pictures: bool = False) -> None:
         """Makes the pool.
 
         Args:
             blocks: Usable blocks, 1 … 100,000,000.
             settings: The window is the caller's business: `restart_window`.
+            pictures: Collect what only a report draws, too.
 
         Raises:
             ConfigError: `blocks` is out of range.
@@ -57,6 +59,7 @@ class PoolRun:
         check_pool_blocks(blocks)
         self._blocks = blocks
         self._settings = settings
+        self._block_map = BlockMapSampler(blocks) if pictures else None
         self._clock = TraceClock()
         self._residency = ResidencyMeter(settings.sample_rate_for(blocks), self._clock)
         self._key_maker = KeyMaker(settings.hash_algorithm)
@@ -84,6 +87,8 @@ class PoolRun:
         self._residency.restart()
         if self._misses is not None:
             self._misses.restart()
+        if self._block_map is not None:
+            self._block_map.restart()
         self._evictions_before = self.pool.num_evictions
 
     def play(self, request: TraceRequest, line: int | None = None) -> int | None:
@@ -145,7 +150,13 @@ class PoolRun:
             played_blocks=self._played_blocks,
             seconds=seconds,
             misses=None if self._misses is None else self._misses.report(),
+            pictures=self._pictures(),
         )
+
+    def _pictures(self) -> ReplayPictures | None:
+        if self._block_map is None:
+            return None
+        return ReplayPictures(self._block_map.result(), self._residency.histograms())
 
     def _is_resident(self, key: bytes) -> bool:
         return self.pool.get_cached_block(key, _GROUP_IDS) is not None
@@ -169,6 +180,8 @@ class PoolRun:
         if self._misses is not None:
             self._misses.note_indexed(request, plan)
         self._occupancy.add(self._requests_seen, request.timestamp_ms, pool.occupancy())
+        if self._block_map is not None:
+            self._block_map.add(self._requests_seen, request.timestamp_ms, blocks[num_hits:], blocks)
         pool.free_blocks(reversed(blocks))
         self._residency.collect()
         self._count(request, plan, num_hits)

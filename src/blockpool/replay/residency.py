@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from blockpool.core.metrics import KVCacheMetricsCollector
 from blockpool.errors import ConfigError
+from blockpool.replay.histogram import ResidencyHistograms, histogram
 from blockpool.replay.quantiles import RELATIVE_ERROR, QuantileSketch
 from blockpool.trace.time_order import TimeOrder
 
@@ -136,6 +137,12 @@ class ResidencyMeter:
             idle=quantiles_of(self._idle),
             reuse_gap=quantiles_of(self._reuse_gap),
             recycled=self._recycled,
+        )
+
+    def histograms(self) -> ResidencyHistograms:
+        """How it is spread."""
+        return ResidencyHistograms(
+            histogram(self._lifetime), histogram(self._idle), histogram(self._reuse_gap)
         )
 
 

@@ -134,9 +134,11 @@ def _occupancy_table(result: ReplayResult) -> Table:
 
 def spread(points: Sequence[OccupancyPoint]) -> list[OccupancyPoint]:
     """A few points, evenly spread from the first to the last."""
+    if not points:
+        return []
     last = len(points) - 1
     positions = {round(last * row / (_OCCUPANCY_ROWS - 1)) for row in range(_OCCUPANCY_ROWS)}
-    return [points[position] for position in sorted(positions) if position >= 0]
+    return [points[position] for position in sorted(positions)]
 
 
 def residency_table(residency: Residency) -> Table:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from blockpool.replay.arguments import as_instance, check_trace, known_requests
 from blockpool.replay.driver import Progress, find_window, first_of, open_trace
@@ -62,7 +63,7 @@ def replay_timed(
         with spooled(trace, again=settings.window == LAST_HALF) as (path, name):
             first_measured = find_window(path, name, settings)
             return replay_timed_file(
-                path, name, blocks, settings, first_measured, timed, progress, perf_counter
+                path, name, blocks, settings, first_measured, False, progress, perf_counter, timed=timed
             )
     first_measured = first_of(trace, settings)
     start = perf_counter()
@@ -77,9 +78,11 @@ def replay_timed_file(
     blocks: int,
     settings: ReplaySettings,
     first_measured: int,
-    timed: TimedSettings,
+    pictures: bool,
     progress: Progress | None = None,
     perf_counter: Callable[[], float] = time.perf_counter,
+    *,
+    timed: TimedSettings,
 ) -> TimedResult:
     """Plays a file whose window is known already; see `replay_timed`.
 
@@ -123,7 +126,9 @@ def replay_timed_many(
         OSError: The trace cannot be read.
     """
     timed, settings = _checked(timed, settings)
-    return play_sizes(replay_timed_file, trace, sizes, settings, (timed,), jobs=jobs, finished=finished)
+    return play_sizes(
+        partial(replay_timed_file, timed=timed), trace, sizes, settings, jobs=jobs, finished=finished
+    )
 
 
 def _checked(
