@@ -17,6 +17,7 @@ from blockpool.kv_cache.specs import (
     SinkFullAttentionSpec,
     SlidingWindowSpec,
 )
+from blockpool.kv_cache.token_request import TokenRequest
 from blockpool.kv_cache.types import KVCacheRequest
 
 __all__ = [
@@ -37,4 +38,5 @@ __all__ = [
     "PrefixCacheStats",
     "SinkFullAttentionSpec",
     "SlidingWindowSpec",
+    "TokenRequest",
 ]
