@@ -60,9 +60,7 @@ def _longest(specs: Sequence[KVCacheSpec], has: Has, max_length: int, use_eagle:
     return 0
 
 
-def _accepts(
-    spec: KVCacheSpec, group: int, has: Has, length: int, max_length: int, use_eagle: bool
-) -> bool:
+def _accepts(spec: KVCacheSpec, group: int, has: Has, length: int, max_length: int, use_eagle: bool) -> bool:
     wants_next = use_eagle and not isinstance(spec, MambaSpec)
     if wants_next and length + spec.block_size > max_length:
         return False

@@ -33,7 +33,12 @@ class ManagerModel:
     """Changes as the manager must. What fails was tried on a copy, which is thrown away."""
 
     def __init__(
-        self, specs: Sequence[KVCacheSpec], num_blocks: int, caching: bool, hash_block_size: int, use_eagle: bool
+        self,
+        specs: Sequence[KVCacheSpec],
+        num_blocks: int,
+        caching: bool,
+        hash_block_size: int,
+        use_eagle: bool,
     ) -> None:
         options = {"reuse_uncached_first": False, "int_block_hashes": True}
         self.specs = list(specs)

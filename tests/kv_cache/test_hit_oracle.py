@@ -107,7 +107,9 @@ def test_nothing_is_looked_up_twice_and_a_cold_window_costs_one_look_up_per_run(
             asked.extend(range(*at.indices(len(self))) if isinstance(at, slice) else [at])
             return super().__getitem__(at)
 
-    hashes = Counting(bytes([i % 256, i // 256]) * 16 for i, _ in zip(count(), range(num_blocks), strict=False))
+    hashes = Counting(
+        bytes([i % 256, i // 256]) * 16 for i, _ in zip(count(), range(num_blocks), strict=False)
+    )
     assert single.find_longest_cache_hit(hashes, num_blocks * size, [0], False, size) == ([],)
     assert len(asked) <= num_blocks, "slices overlap"
     assert len(asked) == len(set(asked))

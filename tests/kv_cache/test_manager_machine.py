@@ -100,7 +100,9 @@ class ManagerMachine(RuleBasedStateMachine):
 
     # -------------------------------------------------------------------------------- requests come and go
 
-    @rule(prompt=st.sampled_from(PROMPTS), extra=st.integers(0, 1), skip=st.sampled_from([False] * 5 + [True]))
+    @rule(
+        prompt=st.sampled_from(PROMPTS), extra=st.integers(0, 1), skip=st.sampled_from([False] * 5 + [True])
+    )
     def arrive(self, prompt: str, extra: int, skip: bool) -> None:
         tokens = [ord(symbol) for symbol in prompt for _ in range(2)] + [1] * extra
         self.num_made += 1
@@ -132,7 +134,9 @@ class ManagerMachine(RuleBasedStateMachine):
             self.seen["refused for good"] += 1
             return
         new_blocks = self.manager.allocate_slots(request, num_new, num_hit, computed, *numbers)
-        if not self.agree(new_blocks, self.model.allocate_slots(request, num_new, expected, num_hit, *numbers)):
+        if not self.agree(
+            new_blocks, self.model.allocate_slots(request, num_new, expected, num_hit, *numbers)
+        ):
             return
         request.num_computed_tokens = num_hit + external + num_new
         self.waiting.remove(request)
