@@ -104,6 +104,18 @@ def test_computed_blocks_that_were_recycled_meanwhile(
     assert_refused(manager, BlockStateError, lambda: manager.allocate_slots(request_a, 8, length, computed))
 
 
+def test_computed_blocks_that_were_filled_again_meanwhile() -> None:
+    manager = make_manager(full(4), num_blocks=5)
+    run_once(manager, range(8))
+    request = make_request("a", range(12), manager)
+    computed, length = manager.get_computed_blocks(request)
+    run_once(manager, range(100, 112), "somebody else, whose blocks are indexed, too")
+    refused = assert_refused(
+        manager, BlockStateError, lambda: manager.allocate_slots(request, 4, length, computed)
+    )
+    assert "something else" in str(refused)
+
+
 @pytest.mark.parametrize(
     ("specs", "options", "wanted"),
     [

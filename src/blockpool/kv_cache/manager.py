@@ -12,7 +12,7 @@ from blockpool.core.pool import BlockPool
 from blockpool.core.types import BoolArg, IntArg, MetricsCollector, StrArg
 from blockpool.errors import ArgumentError, ConfigError, OutOfBlocksError
 from blockpool.kv_cache.blocks import KVCacheBlocks, empty_blocks
-from blockpool.kv_cache.checks import as_request_id, require_computed
+from blockpool.kv_cache.checks import as_request_id, require_computed, require_still_there
 from blockpool.kv_cache.config import KVCacheConfig
 from blockpool.kv_cache.coordinator import KVCacheCoordinator
 from blockpool.kv_cache.demand import Demand
@@ -304,7 +304,7 @@ class KVCacheManager:
     ) -> KVCacheBlocks | None:
         """`allocate_slots` of a new request."""
         coordinator = self.coordinator
-        computed = self._checked_computed(demand, new_computed_blocks)
+        computed = self._checked_computed(request, demand, new_computed_blocks)
         usable = self.block_pool.num_gpu_blocks - 1 - coordinator.num_reserved_blocks()
         least = coordinator.min_blocks(demand.num_at_most(self.max_model_len), demand.num_encoder_tokens)
         if least > usable:
@@ -359,7 +359,7 @@ class KVCacheManager:
         )
 
     def _checked_computed(
-        self, demand: Demand, new_computed_blocks: KVCacheBlocks | None
+        self, request: KVCacheRequest, demand: Demand, new_computed_blocks: KVCacheBlocks | None
     ) -> tuple[Sequence[KVCacheBlock], ...]:
         """The computed blocks of a new request, known to be what they should."""
         given = self.empty_kv_cache_blocks if new_computed_blocks is None else new_computed_blocks
@@ -377,6 +377,9 @@ class KVCacheManager:
                     "num_new_computed_tokens", demand.num_new_computed, "no hit has so many tokens"
                 )
             require_computed(computed[group_id], num_blocks, self.block_pool)
+            if num_blocks > 0:
+                factor = manager.block_size // self.block_pool.hash_block_size
+                require_still_there(request, computed[group_id], factor, self.block_pool)
         return computed
 
     def _counted_for_stats(self, request: KVCacheRequest) -> int:

@@ -86,7 +86,9 @@ class SingleTypeKVCacheManager:
             return max(num_required - len(blocks), 0)
         num_skipped = self.get_num_skipped_tokens(total_computed_tokens) // self.block_size
         num_admitted = max(num_skipped, len(new_computed_blocks))
-        return max(num_required - num_admitted, 0) + num_idle(new_computed_blocks, num_skipped)
+        return max(num_required - num_admitted, 0) + num_idle(
+            new_computed_blocks, num_skipped, self._null_block
+        )
 
     def allocate_new_computed_blocks(
         self,
