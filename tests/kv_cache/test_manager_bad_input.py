@@ -80,6 +80,8 @@ def test_admitted_twice(manager: KVCacheManager, request_a: TokenRequest) -> Non
             lambda: manager.allocate_slots(request_a, *arguments),  # type: ignore[arg-type]  # noqa: B023
         )
         assert "runs already" in str(refused)
+    no_blocks: Any = [[], []]
+    assert_refused(manager, ArgumentError, lambda: manager.allocate_slots(request_a, 1, 0, no_blocks))
     request_a.num_computed_tokens = 20
     assert decode(manager, request_a) is not None
 
@@ -205,6 +207,8 @@ def test_looked_up_without(manager: KVCacheManager, missing: str) -> None:
         {"num_preemptions": "0"},
         {"block_hashes": None},
         {"block_hashes": 5},
+        {"block_hashes": {b"x" * 32: 0}},
+        {"block_hashes": b"x" * 32},
         {"block_hashes": []},
         {"block_hashes": [b"x" * 32] * 4},
         {"block_hashes": [b"x" * 32] * 4 + ["x"]},

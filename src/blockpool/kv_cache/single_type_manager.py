@@ -9,7 +9,7 @@ from blockpool.core.block import KVCacheBlock
 from blockpool.core.pool import BlockPool
 from blockpool.kv_cache.checks import num_idle, require_event_fields, require_hashes
 from blockpool.kv_cache.specs import KVCacheSpec
-from blockpool.kv_cache.types import KVCacheRequest
+from blockpool.kv_cache.types import RequestArg
 
 NEVER: Final = 0x3FFFFFFFFFFFFFFF
 """More tokens than there ever are."""
@@ -193,7 +193,7 @@ class SingleTypeKVCacheManager:
         """
         return nothing(len(kv_cache_group_ids))
 
-    def cache_blocks(self, request: KVCacheRequest, num_tokens: int) -> None:
+    def cache_blocks(self, request: RequestArg, num_tokens: int) -> None:
         """Indexes the blocks of a running request that the first `num_tokens` tokens fill, if they are not yet."""
         request_id = request.request_id
         num_cached = self.num_cached_block.get(request_id, 0)
@@ -210,7 +210,7 @@ class SingleTypeKVCacheManager:
         )
         self.num_cached_block[request_id] = num_full
 
-    def require_cacheable(self, request: KVCacheRequest, num_cached: int, num_tokens: int) -> None:
+    def require_cacheable(self, request: RequestArg, num_cached: int, num_tokens: int) -> None:
         """Checks that `cache_blocks` will find in the request what it needs.
 
         Args:
