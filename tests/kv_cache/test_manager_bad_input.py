@@ -73,11 +73,12 @@ def test_fewer_computed_blocks_than_tokens(manager: KVCacheManager, request_a: T
 def test_admitted_twice(manager: KVCacheManager, request_a: TokenRequest) -> None:
     computed, length = manager.get_computed_blocks(request_a)
     assert manager.allocate_slots(request_a, 8, length, computed) is not None
-    for arguments in ((8, length, computed), (8, 0, computed), (8, length), (8, 0, None, 0, 4)):
+    attempts: list[Any] = [(8, length, computed), (8, 0, computed), (8, length), (8, 0, None, 0, 4)]
+    for arguments in attempts:
         refused = assert_refused(
             manager,
             ConfigError,
-            lambda: manager.allocate_slots(request_a, *arguments),  # type: ignore[arg-type]  # noqa: B023
+            lambda: manager.allocate_slots(request_a, *arguments),  # noqa: B023
         )
         assert "runs already" in str(refused)
     no_blocks: Any = [[], []]
@@ -94,7 +95,8 @@ def test_computed_blocks_of_another_pool(manager: KVCacheManager, request_a: Tok
         manager, BlockStateError, lambda: manager.allocate_slots(request_a, 8, length, computed)
     )
     assert "another" in str(refused) or "of this pool" in str(refused)
-    strange = KVCacheBlocks(([object()] * 3, [object()] * 3))  # type: ignore[arg-type]
+    strangers: Any = [object()] * 3
+    strange = KVCacheBlocks((strangers, strangers))
     assert_refused(manager, ArgumentError, lambda: manager.allocate_slots(request_a, 8, 12, strange))
 
 

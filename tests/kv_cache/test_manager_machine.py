@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import random
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import strategies as st
@@ -286,21 +285,27 @@ def walk(machine: ManagerMachine, source: random.Random, steps: int) -> None:
         machine.arrive(source.choice(PROMPTS), one() % 2, one() < 10)
 
     for _ in range(steps):
-        moves = [arrive, lambda: machine.evict(one()), machine.take_events, lambda: machine.reset(one() < 5)]
+        external = source.choice([0, 0, 0, 1, 3, 6])
+        moves: list[Callable[[], object]] = [
+            arrive,
+            lambda: machine.evict(one()),
+            lambda: machine.take_events(),
+            lambda: machine.reset(one() < 5),
+        ]
         if machine.waiting:
-            external = source.choice([0, 0, 0, 1, 3, 6])
             moves += [lambda: machine.admit(one(), 1 + one() % 3, one() % 4, external)] * 4  # noqa: B023
             moves += [lambda: machine.abort(one())]
         if machine.running:
             moves += [lambda: machine.step(one(), 1 + one() % 5, one() % 4, one() % 4, one() % 4)] * 8
-            moves += [machine.finish, machine.preempt, machine.skip, machine.admit_twice]  # type: ignore[list-item]
+            moves += [
+                lambda: machine.finish(one()),
+                lambda: machine.preempt(one()),
+                lambda: machine.skip(one()),
+                lambda: machine.admit_twice(one()),
+            ]
         if machine.on_the_way:
             moves += [lambda: machine.land(one())] * 2
-        move: Any = source.choice(moves)
-        if move in (machine.finish, machine.preempt, machine.skip, machine.admit_twice):
-            move(one())
-        else:
-            move()
+        source.choice(moves)()
         machine.agrees()
 
 

@@ -108,8 +108,11 @@ class TokenRequest:
             return ()
         num_hashed = len(self.block_hashes)
         tokens = self.all_token_ids[num_hashed * hasher.block_size :] + new
+        num_blocks = len(tokens) // hasher.block_size
+        if num_blocks == 0 and self.all_token_ids:
+            return hasher.hash_tokens(new)  # no hash yet: this only checks the tokens
         keys = block_extra_keys(
-            num_blocks=len(tokens) // hasher.block_size,
+            num_blocks=num_blocks,
             block_size=hasher.block_size,
             lora_name=None if self.lora_request is None else self.lora_request.name,
             mm_inputs=self._mm_inputs,
