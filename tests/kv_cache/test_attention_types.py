@@ -216,6 +216,17 @@ def test_aligned_states_after_refused_drafts() -> None:
     assert tables(manager, request) == ([1, 2],)
 
 
+def test_aligned_states_a_long_step_takes_one_block() -> None:
+    """The speculative blocks move along, so a step takes one block however long it is."""
+    manager = make_manager(mamba(4, "align", 2), num_blocks=5, enable_caching=False)
+    request = make_request("a", range(40), None)
+    assert manager.allocate_slots(request, 4) is not None
+    assert tables(manager, request) == ([1, 2, 3],)
+    request.num_computed_tokens = 4
+    assert manager.allocate_slots(request, 36) is not None, "one block is free"
+    assert tables(manager, request) == ([1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 3, 4],)
+
+
 # --- cross attention
 
 
@@ -227,6 +238,10 @@ def test_cross_attention_takes_the_encoders_blocks_once() -> None:
     for _ in range(4):
         decode(manager, request)
     assert tables(manager, request) == ([1, 2, 6], [3, 4, 5])
+    late = make_request("b", range(6), None)
+    admit(manager, late)
+    assert decode(manager, late, num_encoder_tokens=9).get_block_ids() == ([], [9, 10])
+    manager.free(late)
     assert manager.get_num_common_prefix_blocks("a") == [0, 0]
     assert manager_of(manager, 1).get_num_skipped_tokens(100) == 0
     manager.free(request)

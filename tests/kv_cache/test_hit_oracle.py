@@ -33,6 +33,7 @@ SEVERAL_GROUPS: dict[str, list[KVCacheSpec]] = {
     "full and window": [full(2), window(2, 5)],
     "window, then full": [window(2, 5), full(2)],
     "two full": [full(2), full(2)],
+    "two full, odd sizes": [full(4), full(6)],
     "coarser window": [full(2), window(4, 9)],
     "coarser full": [full(4), window(2, 5)],
     "full and mamba": [full(2), mamba(8)],

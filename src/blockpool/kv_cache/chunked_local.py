@@ -109,14 +109,14 @@ class _ChunkSearch:
     def _run(self, first: int) -> tuple[list[KVCacheBlock], ...]:
         run = self.runs.get(first)
         if run is None:
-            stop = min(self.limit, len(self.block_hashes), self._last_block(first) + 1)
+            stop = min(self.limit, len(self.block_hashes), self._most_blocks(first))
             run = find_run(
                 self.manager.block_pool, self.block_hashes, self.kv_cache_group_ids, first, max(stop, first)
             )
             self.runs[first] = run
         return run
 
-    def _last_block(self, first: int) -> int:
-        """The last block that any chunk which starts in block `first` reaches into."""
+    def _most_blocks(self, first: int) -> int:
+        """The longest hit after which the next token is in a chunk that starts in block `first`."""
         size = self.manager.block_size
         return ((first + 1) * size - 2 + self.manager.attention_chunk_size) // size
