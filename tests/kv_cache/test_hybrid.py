@@ -101,3 +101,16 @@ def test_all_groups_hold_their_hits_before_any_takes_blocks() -> None:
     ids = [i for table in tables(manager, again) for i in table]
     assert len(ids) == len(set(ids)) == 8
     assert [len(one.req_to_blocks["b"]) for one in single] == [4, 4]
+
+
+@pytest.mark.parametrize("lost", [None, 31, 32, 33, 96, 149])
+def test_long_prompts_with_derived_hashes(lost: int | None) -> None:
+    """Derived hashes are looked up in pieces of 32, 64, 128 … blocks; no seam shows."""
+    manager = make_manager(full(4), hash_block_size=2, num_blocks=200)
+    run_once(manager, range(600))
+    if lost is not None:
+        manager.evict_blocks([lost + 1])
+    found, length = manager.get_computed_blocks(make_request("a", range(601), manager))
+    expected = 150 if lost is None else lost
+    assert found.get_block_ids() == (list(range(1, expected + 1)),)
+    assert length == expected * 4
