@@ -36,6 +36,7 @@ from blockpool.errors import (
     OutOfBlocksError,
     TraceError,
 )
+from blockpool.kv_cache import KVCacheBlocks, KVCacheConfig, KVCacheGroupSpec, KVCacheManager
 
 __version__ = "0.1.0"
 
@@ -63,8 +64,12 @@ __all__ = [
     "HashAlreadySetError",
     "InvariantError",
     "KVCacheBlock",
+    "KVCacheBlocks",
+    "KVCacheConfig",
     "KVCacheEvent",
     "KVCacheEvictionEvent",
+    "KVCacheGroupSpec",
+    "KVCacheManager",
     "KVCacheMetricsCollector",
     "LoRARequest",
     "MetricsCollector",
