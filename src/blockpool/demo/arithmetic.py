@@ -36,7 +36,7 @@ def ordered_sum(terms: Floats, axis: int) -> Floats:
         terms: Any shape; at least one term on the axis.
         axis: Which one; the result lacks it.
     """
-    sums = np.moveaxis(terms, axis, 0)
+    sums = np.moveaxis(terms, axis, 0) if axis else terms
     while len(sums) > 1:
         pairs = sums[0 : len(sums) - 1 : 2] + sums[1::2]
         sums = np.concatenate([pairs, sums[-1:]]) if len(sums) % 2 else pairs
@@ -82,7 +82,7 @@ def softmax_weights(scores: Floats, seen: NDArray[np.bool_], axis: int) -> Float
 
 def rms_norm(rows: Floats, gain: Floats) -> Floats:
     """Scales each row to a root mean square of 1, then by the gain of each column."""
-    mean_square = ordered_sum(rows * rows, axis=1) / np.float32(rows.shape[1])
+    mean_square = ordered_sum((rows * rows).T, axis=0) / np.float32(rows.shape[1])
     scaled: Floats = rows / np.sqrt(mean_square + np.float32(1e-6))[:, None] * gain
     return scaled
 

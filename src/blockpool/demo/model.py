@@ -79,7 +79,8 @@ class Model:
     def _rotate(self, heads: Floats, positions: Integers) -> Floats:
         """RoPE: turns each pair (n, n + half) by the position times the pair's frequency."""
         cosines, sines = self.weights.cosines[positions][:, None], self.weights.sines[positions][:, None]
-        first, second = np.split(heads, 2, axis=-1)
+        half = self.config.head_size // 2
+        first, second = heads[..., :half], heads[..., half:]
         return np.concatenate([first * cosines - second * sines, second * cosines + first * sines], axis=-1)
 
 
