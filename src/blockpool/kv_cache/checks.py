@@ -65,13 +65,20 @@ def require_event_fields(request: KVCacheRequest, num_tokens: int) -> None:
         ConfigError: If it has fewer tokens.
     """
     try:
-        count = len(request.all_token_ids)
+        tokens = request.all_token_ids
+        count = len(tokens)
+        last = len(tokens[num_tokens - 1 : num_tokens])
         lora = request.lora_request
-        _ = None if lora is None else (lora.adapter_id, lora.name)
-    except (AttributeError, TypeError) as error:
+        lora_id = None if lora is None else lora.adapter_id
+        lora_name = None if lora is None else lora.name
+    except (AttributeError, TypeError, KeyError) as error:
         raise ArgumentError("request", request, f"events need its tokens and LoRA: {error}") from None
-    if count < num_tokens:
+    if count < num_tokens or last != 1:
         raise ConfigError("request.all_token_ids", count, f"{num_tokens} tokens are to be indexed")
+    if lora_id is not None and not isinstance(lora_id, int):
+        raise ArgumentError("request.lora_request.adapter_id", lora_id, "an integer is needed")
+    if lora_name is not None and not isinstance(lora_name, str):
+        raise ArgumentError("request.lora_request.name", lora_name, "a string is needed")
 
 
 def as_request_id(request: KVCacheRequest) -> str:
