@@ -40,14 +40,14 @@ def test_the_summary_is_the_same_every_time() -> None:
 
 def rows(*arguments: str) -> dict[str, list[str]]:
     """The cells of each row of the summary."""
-    lines = invoke("demo", "engine", "--requests", "8", *arguments).stdout.splitlines()
+    lines = invoke("demo", "engine", "--requests", "6", *arguments).stdout.splitlines()
     cells = [line.rsplit(maxsplit=2 if "--no-caching" not in arguments else 1) for line in lines[4:13]]
     return {name.strip(): values for name, *values in cells}
 
 
 def test_options_reach_the_engine() -> None:
     plain, hybrid = rows(), rows("--hybrid")
-    assert plain["requests"] == ["8", "8"]
+    assert plain["requests"] == ["6", "6"]
     assert int(hybrid["most blocks in use"][0]) > int(plain["most blocks in use"][0])
     assert int(hybrid["tokens found in the cache"][0]) > 0
     assert rows("--seed", "1") != plain

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
+
+pytest.importorskip("numpy", reason="the extra demo is not installed")
+
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 

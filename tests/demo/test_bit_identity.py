@@ -6,8 +6,11 @@ import random
 from types import SimpleNamespace
 from typing import NamedTuple
 
-import numpy as np
 import pytest
+
+pytest.importorskip("numpy", reason="the extra demo is not installed")
+
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

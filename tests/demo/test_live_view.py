@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("rich", reason="the extra cli is not installed")
+pytest.importorskip("numpy", reason="the extra demo is not installed")
 
 from rich.console import Console
 
@@ -17,7 +19,7 @@ from blockpool.demo.live_view import LiveView
 from blockpool.demo.model_config import HYBRID_ATTENTION, ModelConfig
 from blockpool.demo.story import Story
 from blockpool.demo.watcher import BlockWatcher
-from blockpool.demo.workload import make_workload
+from blockpool.demo.workload import MAX_OUTPUT_TOKENS, MAX_PROMPT_TOKENS, make_workload
 
 from .engine_support import small_config
 
@@ -163,3 +165,25 @@ def test_a_long_title_leaves_room_for_the_step() -> None:
     first = where.export_text().splitlines()[0]
     assert len(first) == 80
     assert first.endswith(" step 0")
+
+
+def test_the_document_shows_what_the_view_shows() -> None:
+    document = Path(__file__).resolve().parents[2] / "docs" / "demo.md"
+    if not document.is_file():
+        pytest.skip("no docs here: the tests run without the checkout")
+    text = document.read_text(encoding="utf-8")
+    shown = text.split("```text\n", 1)[1].split("```\n", 1)[0]
+    frames: list[str] = []
+    where = console()
+    view = LiveView(
+        where, "blockpool demo engine: full attention, 64 blocks of 8 tokens", 24, has_window=False
+    )
+
+    def on_frame(frame: Frame, story: Story) -> None:
+        where.print(view.draw(frame, story))
+        lines = where.export_text().splitlines()
+        frames.append("\n".join(line.rstrip() for line in lines) + "\n")
+
+    config = ModelConfig(max_model_len=MAX_PROMPT_TOKENS + MAX_OUTPUT_TOKENS)
+    run_prompts(config, EngineSettings(), make_workload(24, 0, config.vocab_size), on_frame)
+    assert frames[29] == shown

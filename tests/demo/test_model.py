@@ -5,8 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
+
+pytest.importorskip("numpy", reason="the extra demo is not installed")
+
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

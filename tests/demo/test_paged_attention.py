@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytest.importorskip("numpy", reason="the extra demo is not installed")
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+pytest.importorskip("numpy", reason="the extra demo is not installed")
+
 import numpy as np
 
 import blockpool.demo.scheduler

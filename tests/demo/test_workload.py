@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+pytest.importorskip("numpy", reason="the extra demo is not installed")
+
+
 from blockpool.demo.comparison import Run, run_prompts, same_bits
 from blockpool.demo.engine import Engine, EngineSettings, StepResult
 from blockpool.demo.frame import Frame

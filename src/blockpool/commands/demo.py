@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -14,6 +16,11 @@ from rich.live import Live
 from blockpool.errors import BlockPoolError
 from blockpool.replay.tables import PLAIN_WIDTH
 from blockpool.trace.generator import MAX_SEED
+
+if TYPE_CHECKING:  # the demo needs NumPy, and is imported when it is asked for
+    from blockpool.demo.frame import Frame
+    from blockpool.demo.live_view import LiveView
+    from blockpool.demo.story import Story
 
 _DEFAULT_SPEED = 8.0
 
@@ -63,10 +70,8 @@ def engine_command(
     """
     from blockpool.demo.comparison import run_prompts, same_bits
     from blockpool.demo.engine import EngineSettings
-    from blockpool.demo.frame import Frame
     from blockpool.demo.live_view import LiveView
     from blockpool.demo.model_config import FULL_ATTENTION, HYBRID_ATTENTION, ModelConfig
-    from blockpool.demo.story import Story
     from blockpool.demo.tables import print_runs
     from blockpool.demo.workload import MAX_OUTPUT_TOKENS, MAX_PROMPT_TOKENS, make_workload
 
@@ -74,10 +79,8 @@ def engine_command(
     live = console.is_terminal and not no_live
     if speed is not None and not live:
         raise click.UsageError("--speed is for the live view, which needs a terminal and no --no-live")
-    config = ModelConfig(
-        windows=HYBRID_ATTENTION if hybrid else FULL_ATTENTION,
-        max_model_len=MAX_PROMPT_TOKENS + MAX_OUTPUT_TOKENS,
-    )
+    windows = HYBRID_ATTENTION if hybrid else FULL_ATTENTION
+    config = ModelConfig(windows, max_model_len=MAX_PROMPT_TOKENS + MAX_OUTPUT_TOKENS)
     settings = EngineSettings(num_blocks=num_blocks, enable_caching=not no_caching)
     prompts = make_workload(num_requests, seed, config.vocab_size)
     title = (
@@ -85,17 +88,11 @@ def engine_command(
         f"{num_blocks:,} blocks of {settings.block_size} tokens"
     )
     view = LiveView(console, title, num_requests, has_window=hybrid)
-    with Live(console=console, screen=True, auto_refresh=False) if live else nullcontext() as screen:
-
-        def show(frame: Frame, story: Story) -> None:
-            if screen is not None:
-                screen.update(view.draw(frame, story), refresh=True)
-                time.sleep(1 / (speed or _DEFAULT_SPEED))
-
+    with _screen(console, view, speed or _DEFAULT_SPEED) if live else nullcontext(_show_nothing) as show:
         run = run_prompts(config, settings, prompts, show)
         if no_caching:
             runs = {"without caching": run}
-        else:
+        else:  # while the last frame can be looked at
             plain = run_prompts(config, dataclasses.replace(settings, enable_caching=False), prompts)
             runs = {"with caching": run, "without": plain}
     print_runs(console, title, runs)
@@ -104,3 +101,19 @@ def engine_command(
     if not same_bits(run, plain):
         raise BlockPoolError("the outputs with and without caching differ: this is a bug of blockpool")
     click.echo("\nOutputs and logits are the same with and without caching, bit for bit.")
+
+
+@contextmanager
+def _screen(console: Console, view: LiveView, speed: float) -> Iterator[Callable[[Frame, Story], None]]:
+    """The whole terminal; gives the function that shows a frame for its time."""
+    with Live(console=console, screen=True, auto_refresh=False) as screen:
+
+        def show(frame: Frame, story: Story) -> None:
+            screen.update(view.draw(frame, story), refresh=True)
+            time.sleep(1 / speed)
+
+        yield show
+
+
+def _show_nothing(frame: Frame, story: Story) -> None:
+    """For a run that nobody watches."""
