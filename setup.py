@@ -54,6 +54,7 @@ COMPILED_PASS = (
 # The managers that a scheduler calls at every step, in kv_cache/ and the same group. The specs, the
 # configuration and the choice of managers run once and stay as they are.
 COMPILED_MANAGERS = (
+    "admission",
     "blocks",
     "caching_coordinators",
     "checks",

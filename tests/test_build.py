@@ -31,6 +31,7 @@ COMPILED_PASS = {
 }
 # The managers that a scheduler calls at every step.
 COMPILED_MANAGERS = {
+    "admission",
     "blocks",
     "caching_coordinators",
     "checks",

@@ -80,6 +80,8 @@ def test_admitted_twice(manager: KVCacheManager, request_a: TokenRequest) -> Non
             lambda: manager.allocate_slots(request_a, *arguments),  # type: ignore[arg-type]  # noqa: B023
         )
         assert "runs already" in str(refused)
+    no_blocks: Any = [[], []]
+    assert_refused(manager, ArgumentError, lambda: manager.allocate_slots(request_a, 1, 0, no_blocks))
     request_a.num_computed_tokens = 20
     assert decode(manager, request_a) is not None
 
@@ -102,6 +104,18 @@ def test_computed_blocks_that_were_recycled_meanwhile(
     computed, length = manager.get_computed_blocks(request_a)
     run_once(manager, range(500, 550), "somebody else, who takes all blocks but a few")
     assert_refused(manager, BlockStateError, lambda: manager.allocate_slots(request_a, 8, length, computed))
+
+
+def test_computed_blocks_that_were_filled_again_meanwhile() -> None:
+    manager = make_manager(full(4), num_blocks=5)
+    run_once(manager, range(8))
+    request = make_request("a", range(12), manager)
+    computed, length = manager.get_computed_blocks(request)
+    run_once(manager, range(100, 112), "somebody else, whose blocks are indexed, too")
+    refused = assert_refused(
+        manager, BlockStateError, lambda: manager.allocate_slots(request, 4, length, computed)
+    )
+    assert "something else" in str(refused)
 
 
 @pytest.mark.parametrize(
@@ -193,6 +207,8 @@ def test_looked_up_without(manager: KVCacheManager, missing: str) -> None:
         {"num_preemptions": "0"},
         {"block_hashes": None},
         {"block_hashes": 5},
+        {"block_hashes": {b"x" * 32: 0}},
+        {"block_hashes": b"x" * 32},
         {"block_hashes": []},
         {"block_hashes": [b"x" * 32] * 4},
         {"block_hashes": [b"x" * 32] * 4 + ["x"]},

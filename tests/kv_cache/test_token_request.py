@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,7 +24,7 @@ def test_grown_as_hashed_at_once(tokens: list[int], cuts: set[int]) -> None:
     request = TokenRequest(
         "a", tokens[: bounds[1]], HASHER, lora_request=lora, mm_inputs=images, cache_salt="salt"
     )
-    for start, end in zip(bounds[1:], bounds[2:], strict=False):
+    for start, end in pairwise(bounds[1:]):
         request.append_output_token_ids(tokens[start:end])
     keys = block_extra_keys(len(tokens) // 4, 4, lora_name="sql", mm_inputs=images, cache_salt="salt")
     assert request.block_hashes == HASHER.hash_tokens(tokens, extra_keys=keys)

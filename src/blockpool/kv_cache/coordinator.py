@@ -11,7 +11,7 @@ from blockpool.core.block import KVCacheBlock
 from blockpool.core.pool import BlockPool
 from blockpool.kv_cache.cross_attention import CrossAttentionManager
 from blockpool.kv_cache.single_type_manager import NEVER, SingleTypeKVCacheManager, nothing
-from blockpool.kv_cache.types import KVCacheRequest
+from blockpool.kv_cache.types import RequestArg
 
 
 @final
@@ -129,7 +129,7 @@ class KVCacheCoordinator:
 
     def require_cacheable(
         self,
-        request: KVCacheRequest,
+        request: RequestArg,
         new_computed_blocks: tuple[Sequence[KVCacheBlock], ...],
         total_computed_tokens: int,
         num_tokens: int,
@@ -143,7 +143,7 @@ class KVCacheCoordinator:
                 num_cached = max(num_skipped, len(new_computed_blocks[group_id]))
             manager.require_cacheable(request, num_cached, num_tokens)
 
-    def cache_blocks(self, request: KVCacheRequest, num_computed_tokens: int) -> None:
+    def cache_blocks(self, request: RequestArg, num_computed_tokens: int) -> None:
         """Indexes in all groups what the first so many tokens fill."""
         for manager in self.single_type_managers:
             manager.cache_blocks(request, num_computed_tokens)

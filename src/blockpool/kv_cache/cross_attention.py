@@ -7,7 +7,7 @@ from typing import final
 
 from blockpool.core.block import KVCacheBlock
 from blockpool.kv_cache.single_type_manager import NEVER, SingleTypeKVCacheManager, cdiv
-from blockpool.kv_cache.types import KVCacheRequest
+from blockpool.kv_cache.types import RequestArg
 
 
 @final
@@ -23,10 +23,10 @@ class CrossAttentionManager(SingleTypeKVCacheManager):
     def add_external_blocks(self, request_id: str, total_computed_tokens: int) -> None:
         """None: external tokens are the decoder's."""
 
-    def cache_blocks(self, request: KVCacheRequest, num_tokens: int) -> None:
+    def cache_blocks(self, request: RequestArg, num_tokens: int) -> None:
         """Nothing: the tokens do not name its content."""
 
-    def require_cacheable(self, request: KVCacheRequest, num_cached: int, num_tokens: int) -> None:
+    def require_cacheable(self, request: RequestArg, num_cached: int, num_tokens: int) -> None:
         """Nothing is needed."""
 
     def num_slots(self, request_id: str) -> int:

@@ -7,7 +7,7 @@ from typing import final
 from blockpool.core.arguments import as_count
 from blockpool.core.types import IntArg
 from blockpool.errors import ArgumentError, ConfigError
-from blockpool.kv_cache.types import KVCacheRequest
+from blockpool.kv_cache.types import RequestArg
 
 
 @final
@@ -46,7 +46,7 @@ class Demand:
 
     def __init__(
         self,
-        request: KVCacheRequest,
+        request: RequestArg,
         max_model_len: int,
         num_new_tokens: IntArg,
         num_new_computed_tokens: IntArg,

@@ -79,7 +79,7 @@ class MambaManager(SingleTypeKVCacheManager):
         if total_computed_tokens > num_hits * size:
             num_external = cdiv(total_computed_tokens, size) - num_admitted
         num_new = min(num_required - num_admitted - num_external, 1 + num_extra)
-        return num_external + max(num_new, 0) + num_idle(new_computed_blocks, num_skipped)
+        return num_external + max(num_new, 0) + num_idle(new_computed_blocks, num_skipped, self._null_block)
 
     def allocate_new_blocks(
         self, request_id: str, num_tokens: int, num_tokens_main_model: int

@@ -11,14 +11,15 @@ from blockpool.core.events import KVCacheEvent
 from blockpool.core.pool import BlockPool
 from blockpool.core.types import BoolArg, IntArg, MetricsCollector, StrArg
 from blockpool.errors import ArgumentError, ConfigError, OutOfBlocksError
+from blockpool.kv_cache.admission import checked_hits, num_preemptions_to_count
 from blockpool.kv_cache.blocks import KVCacheBlocks, empty_blocks
-from blockpool.kv_cache.checks import as_request_id, require_computed
+from blockpool.kv_cache.checks import as_id, as_request_id
 from blockpool.kv_cache.config import KVCacheConfig
 from blockpool.kv_cache.coordinator import KVCacheCoordinator
 from blockpool.kv_cache.demand import Demand
 from blockpool.kv_cache.prefix_cache_stats import PrefixCacheStats
 from blockpool.kv_cache.setup_coordinator import make_coordinator
-from blockpool.kv_cache.types import KVCacheRequest
+from blockpool.kv_cache.types import BlocksArg, RequestArg
 
 
 @final
@@ -98,7 +99,7 @@ class KVCacheManager:
 
     # ------------------------------------------------------------------------------------------------- prefix cache
 
-    def get_computed_blocks(self, request: KVCacheRequest) -> tuple[KVCacheBlocks, int]:
+    def get_computed_blocks(self, request: RequestArg) -> tuple[KVCacheBlocks, int]:
         """Looks up how much of a new request's tokens has been computed before. Changes nothing, holds nothing.
 
         At least the last token is left to compute, for its logits. Nothing is looked up when caching is off or the
@@ -123,7 +124,7 @@ class KVCacheManager:
         found, length = self.coordinator.find_longest_cache_hit(block_hashes, num_tokens - 1)
         return self.create_kv_cache_blocks(found), length
 
-    def cache_blocks(self, request: KVCacheRequest, num_computed_tokens: IntArg) -> None:
+    def cache_blocks(self, request: RequestArg, num_computed_tokens: IntArg) -> None:
         """Indexes the blocks of a running request that its first tokens fill: after a transfer that was waited for.
 
         Nothing happens when caching is off.
@@ -175,10 +176,10 @@ class KVCacheManager:
 
     def allocate_slots(
         self,
-        request: KVCacheRequest,
+        request: RequestArg,
         num_new_tokens: IntArg,
         num_new_computed_tokens: IntArg = 0,
-        new_computed_blocks: KVCacheBlocks | None = None,
+        new_computed_blocks: BlocksArg | None = None,
         num_lookahead_tokens: IntArg = 0,
         num_external_computed_tokens: IntArg = 0,
         delay_cache_blocks: BoolArg = False,
@@ -230,6 +231,8 @@ class KVCacheManager:
         )
         caches = self.enable_caching and not as_bool("delay_cache_blocks", delay_cache_blocks)
         coordinator = self.coordinator
+        if new_computed_blocks is not None and not isinstance(new_computed_blocks, KVCacheBlocks):
+            raise ArgumentError("new_computed_blocks", new_computed_blocks, "KVCacheBlocks are needed")
         outlook = coordinator.outlooks.get(demand.request_id)
         if outlook is None:
             return self._admit(request, demand, new_computed_blocks, caches)
@@ -246,7 +249,7 @@ class KVCacheManager:
             return self.empty_kv_cache_blocks
         return self._grow(request, demand, caches)
 
-    def free(self, request: KVCacheRequest) -> None:
+    def free(self, request: RequestArg) -> None:
         """Gives all blocks of a request back, the last one first; they can be found until they are recycled.
 
         Nothing happens when the request has none: an abort may come early.
@@ -259,7 +262,7 @@ class KVCacheManager:
     def remove_skipped_blocks(self, request_id: StrArg, total_computed_tokens: IntArg) -> None:
         """Frees those blocks of a request that attention will not need once so many tokens are computed."""
         total = as_count("total_computed_tokens", total_computed_tokens)
-        self.coordinator.remove_skipped_blocks(_checked_id(request_id), total)
+        self.coordinator.remove_skipped_blocks(as_id("request_id", request_id), total)
 
     # ------------------------------------------------------------------------------------------------- inspection
 
@@ -270,7 +273,7 @@ class KVCacheManager:
 
     def get_blocks(self, request_id: StrArg) -> KVCacheBlocks:
         """The block tables of a request, copied; empty when it has none. O(blocks)."""
-        return self.create_kv_cache_blocks(self.coordinator.get_blocks(_checked_id(request_id)))
+        return self.create_kv_cache_blocks(self.coordinator.get_blocks(as_id("request_id", request_id)))
 
     def get_block_ids(self, request_id: StrArg) -> tuple[list[int], ...]:
         """The block ids of a request, one list per group; 0 stands for what attention skips. O(blocks)."""
@@ -284,7 +287,7 @@ class KVCacheManager:
         Args:
             running_request_id: Any request that holds blocks.
         """
-        return self.coordinator.get_num_common_prefix_blocks(_checked_id(running_request_id))
+        return self.coordinator.get_num_common_prefix_blocks(as_id("running_request_id", running_request_id))
 
     def take_events(self) -> list[KVCacheEvent]:
         """Hands over the events since the last call. See `BlockPool.take_events`."""
@@ -300,18 +303,18 @@ class KVCacheManager:
     # ------------------------------------------------------------------------------------------------- inside
 
     def _admit(
-        self, request: KVCacheRequest, demand: Demand, new_computed_blocks: KVCacheBlocks | None, caches: bool
+        self, request: RequestArg, demand: Demand, new_computed_blocks: KVCacheBlocks | None, caches: bool
     ) -> KVCacheBlocks | None:
         """`allocate_slots` of a new request."""
         coordinator = self.coordinator
-        computed = self._checked_computed(demand, new_computed_blocks)
+        computed = checked_hits(self.coordinator, request, demand, new_computed_blocks)
         usable = self.block_pool.num_gpu_blocks - 1 - coordinator.num_reserved_blocks()
         least = coordinator.min_blocks(demand.num_at_most(self.max_model_len), demand.num_encoder_tokens)
         if least > usable:
             raise OutOfBlocksError(least, usable)
         if caches:
             coordinator.require_cacheable(request, computed, demand.total_computed, demand.num_to_cache)
-        counted = self._counted_for_stats(request)
+        counted = num_preemptions_to_count(request) if self.log_stats and self.enable_caching else -1
         if self._num_wanted(demand, computed) > self.block_pool.get_num_free_blocks():
             return None
         coordinator.allocate_new_computed_blocks(
@@ -322,7 +325,7 @@ class KVCacheManager:
             self.prefix_cache_stats.record(demand.num_request_tokens, demand.num_new_computed, counted > 0)
         return new_blocks
 
-    def _grow(self, request: KVCacheRequest, demand: Demand, caches: bool) -> KVCacheBlocks | None:
+    def _grow(self, request: RequestArg, demand: Demand, caches: bool) -> KVCacheBlocks | None:
         """`allocate_slots` of a running request."""
         coordinator = self.coordinator
         empty = self.empty_kv_cache_blocks.blocks
@@ -337,7 +340,7 @@ class KVCacheManager:
         coordinator.remove_skipped_blocks(demand.request_id, demand.total_computed)
         return self._lengthen(request, demand, caches)
 
-    def _lengthen(self, request: KVCacheRequest, demand: Demand, caches: bool) -> KVCacheBlocks:
+    def _lengthen(self, request: RequestArg, demand: Demand, caches: bool) -> KVCacheBlocks:
         coordinator = self.coordinator
         request_id = demand.request_id
         new_blocks = coordinator.allocate_new_blocks(
@@ -357,41 +360,3 @@ class KVCacheManager:
             demand.total_computed,
             demand.num_main,
         )
-
-    def _checked_computed(
-        self, demand: Demand, new_computed_blocks: KVCacheBlocks | None
-    ) -> tuple[Sequence[KVCacheBlock], ...]:
-        """The computed blocks of a new request, known to be what they should."""
-        given = self.empty_kv_cache_blocks if new_computed_blocks is None else new_computed_blocks
-        if not isinstance(given, KVCacheBlocks):
-            raise ArgumentError("new_computed_blocks", given, "KVCacheBlocks are needed")
-        computed = given.blocks
-        if len(computed) != self.num_kv_cache_groups:
-            raise ConfigError(
-                "new_computed_blocks", len(computed), f"there are {self.num_kv_cache_groups} groups"
-            )
-        for group_id, manager in enumerate(self.coordinator.single_type_managers):
-            num_blocks, rest = divmod(demand.num_new_computed, manager.block_size)
-            if rest != 0 or (num_blocks > 0 and not self.enable_caching):
-                raise ConfigError(
-                    "num_new_computed_tokens", demand.num_new_computed, "no hit has so many tokens"
-                )
-            require_computed(computed[group_id], num_blocks, self.block_pool)
-        return computed
-
-    def _counted_for_stats(self, request: KVCacheRequest) -> int:
-        """How often it was preempted if its admission counts, else -1."""
-        if self.prefix_cache_stats is None or not self.enable_caching:
-            return -1
-        try:
-            if request.skip_reading_prefix_cache:
-                return -1
-            return as_count("request.num_preemptions", request.num_preemptions)
-        except AttributeError as error:
-            raise ArgumentError("request", request, str(error)) from None
-
-
-def _checked_id(request_id: object) -> str:
-    if not isinstance(request_id, str):
-        raise ArgumentError("request_id", request_id, "a string is needed")
-    return request_id

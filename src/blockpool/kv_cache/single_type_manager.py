@@ -9,7 +9,7 @@ from blockpool.core.block import KVCacheBlock
 from blockpool.core.pool import BlockPool
 from blockpool.kv_cache.checks import num_idle, require_event_fields, require_hashes
 from blockpool.kv_cache.specs import KVCacheSpec
-from blockpool.kv_cache.types import KVCacheRequest
+from blockpool.kv_cache.types import RequestArg
 
 NEVER: Final = 0x3FFFFFFFFFFFFFFF
 """More tokens than there ever are."""
@@ -86,7 +86,9 @@ class SingleTypeKVCacheManager:
             return max(num_required - len(blocks), 0)
         num_skipped = self.get_num_skipped_tokens(total_computed_tokens) // self.block_size
         num_admitted = max(num_skipped, len(new_computed_blocks))
-        return max(num_required - num_admitted, 0) + num_idle(new_computed_blocks, num_skipped)
+        return max(num_required - num_admitted, 0) + num_idle(
+            new_computed_blocks, num_skipped, self._null_block
+        )
 
     def allocate_new_computed_blocks(
         self,
@@ -191,7 +193,7 @@ class SingleTypeKVCacheManager:
         """
         return nothing(len(kv_cache_group_ids))
 
-    def cache_blocks(self, request: KVCacheRequest, num_tokens: int) -> None:
+    def cache_blocks(self, request: RequestArg, num_tokens: int) -> None:
         """Indexes the blocks of a running request that the first `num_tokens` tokens fill, if they are not yet."""
         request_id = request.request_id
         num_cached = self.num_cached_block.get(request_id, 0)
@@ -208,7 +210,7 @@ class SingleTypeKVCacheManager:
         )
         self.num_cached_block[request_id] = num_full
 
-    def require_cacheable(self, request: KVCacheRequest, num_cached: int, num_tokens: int) -> None:
+    def require_cacheable(self, request: RequestArg, num_cached: int, num_tokens: int) -> None:
         """Checks that `cache_blocks` will find in the request what it needs.
 
         Args:

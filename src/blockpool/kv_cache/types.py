@@ -1,10 +1,19 @@
-"""`KVCacheRequest`: what the managers read of an engine's own request object."""
+"""What the managers take from a scheduler: the protocol of a request, and argument types.
+
+As in `core/types`, the compiler is told that `BLOCKPOOL_COMPILING` is true: whatever comes is then checked by the
+managers' own checks. This module itself is not compiled.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from blockpool.core.types import Request
+
+if TYPE_CHECKING:
+    from blockpool.kv_cache.blocks import KVCacheBlocks
+
+BLOCKPOOL_COMPILING = False
 
 
 class KVCacheRequest(Request, Protocol):
@@ -29,3 +38,11 @@ class KVCacheRequest(Request, Protocol):
     def skip_reading_prefix_cache(self) -> bool:
         """Whether it must compute its whole prompt, for the logits of the prompt, say. It is indexed all the same."""
         ...
+
+
+if not BLOCKPOOL_COMPILING:
+    RequestArg: TypeAlias = KVCacheRequest
+    BlocksArg: TypeAlias = "KVCacheBlocks"
+else:
+    RequestArg = Any
+    BlocksArg = Any
