@@ -15,9 +15,13 @@ from blockpool.demo.request import EngineRequest
 WINDOW = 6
 
 
-def small_config(hybrid: bool, max_model_len: int = 48) -> ModelConfig:
+def small_config(
+    hybrid: bool, max_model_len: int = 48, windows: tuple[int | None, ...] | None = None
+) -> ModelConfig:
+    if windows is None:
+        windows = (None, WINDOW) if hybrid else (None, None)
     return ModelConfig(
-        windows=(None, WINDOW) if hybrid else (None, None),
+        windows=windows,
         vocab_size=32,
         hidden_size=16,
         num_heads=2,

@@ -22,6 +22,9 @@ from blockpool.demo.model_config import ModelConfig
 from .engine_support import Outcome, Prompt, logits_of, serve, serve_alone, small_config
 from .reference_model import reference_logits
 
+# One group or up to three, with windows shorter and longer than a block.
+MIXES = [(None, 6), (None, 1), (9, None), (5,), (None, 7, 3), (2, 8)]
+
 both_kinds = pytest.mark.parametrize("hybrid", [False, True], ids=["full", "hybrid"])
 
 
@@ -59,7 +62,8 @@ def workloads(draw: st.DrawFn, *, hybrid: bool) -> Workload:
     longest = max(len(prompt.token_ids) + prompt.max_tokens for prompt in prompts)
     block_size, budget = draw(st.integers(1, 5)), draw(st.integers(1, 24))
     # With caching, the manager refuses lengths at which nothing could ever hit.
-    config = small_config(hybrid, max_model_len=max(longest, block_size + 1))
+    windows = draw(st.sampled_from(MIXES)) if hybrid else None
+    config = small_config(hybrid, max(longest, block_size + 1), windows)
     least = blocks_of_longest_request(config, block_size, budget)
     num_blocks = least + draw(st.integers(0, 12))
     return Workload(config, EngineSettings(num_blocks, block_size, budget, draw(st.integers(1, 5))), prompts)

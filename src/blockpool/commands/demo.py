@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # the demo needs NumPy, and is imported when it is asked for
     from blockpool.demo.live_view import LiveView
     from blockpool.demo.story import Story
 
-_DEFAULT_SPEED = 8.0
+_DEFAULT_SPEED = 5.0
 
 
 @click.group("demo", short_help="Look at the pool at work.")
