@@ -47,7 +47,7 @@ class Schedule:
         """Notes the next tokens of a request and the blocks that came with them."""
         start = request.num_computed_tokens
         self.chunks.append(Chunk(request, start, start + num_new_tokens))
-        for block_ids in new_blocks.get_block_ids() or ():
+        for block_ids in new_blocks.get_block_ids():
             self.new_block_ids += block_ids
 
 
