@@ -59,6 +59,13 @@ def test_options_reach_the_engine() -> None:
     assert "bit for bit" not in invoke("demo", "engine", "--requests", "2", "--no-caching").stdout
 
 
+def test_help_is_plain_ascii() -> None:
+    assert invoke("demo", "--help").output.isascii()
+    output = invoke("demo", "engine", "--help").output
+    assert output.isascii()
+    assert "Steps per second of the live view. [default: 5]" in " ".join(output.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -18,7 +18,7 @@ _MAX_BLOCK_LINES = 5
 _MAX_REQUEST_LINES = 7
 _REQUEST_BAR = 28
 _POOL_BAR = 32
-_COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
+_COLOURS = ("cyan", "magenta", "yellow", "blue", "white")  # green and red are for hits and evictions
 _MARK_STYLES = {HIT: "bold black on green", EVICTED: "bold white on red", NEW: "bold", "": ""}
 
 
