@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from benchmarks import allocation, building, curves, hashing, request_path
+from benchmarks import allocation, building, curves, hashing, manager, request_path
 from benchmarks.measure import Row, Size
 from benchmarks.peer import Peer
 
@@ -25,6 +25,8 @@ BOUNDS: dict[str, dict[str, float]] = {
         "curve-pass": 5.0,
         "curve-doubling": 2.3,
         "curve-memory": 1.0,
+        "manager-cached": 6.0,
+        "manager-decode": 2.0,
     },
     "interpreted": {
         "request": 2.5,
@@ -41,10 +43,12 @@ BOUNDS: dict[str, dict[str, float]] = {
         "curve-pass": 0.2,
         "curve-doubling": 2.5,
         "curve-memory": 1.0,
+        "manager-cached": 3.0,
+        "manager-decode": 1.0,
     },
 }
 
-PARTS = ("request", "request-events", "hash", "build", "allocate", "curve")
+PARTS = ("request", "request-events", "hash", "build", "allocate", "curve", "manager")
 
 
 def run(peer: Peer, size: Size, build: str, parts: Collection[str] = PARTS) -> Iterator[Row]:
@@ -59,6 +63,7 @@ def run(peer: Peer, size: Size, build: str, parts: Collection[str] = PARTS) -> I
         "build": lambda: building.measure(size, bounds),
         "allocate": lambda: [allocation.measure(size, bounds["allocate"])],
         "curve": lambda: curves.measure(size, bounds),
+        "manager": lambda: manager.measure(manager.best_peer(peer), size, bounds),
     }
     for part in PARTS:
         if part in parts:

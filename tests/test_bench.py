@@ -27,6 +27,7 @@ ROWS = {
     "build": {"build-time", "build-memory", "build-pause"},
     "allocate": {"allocate"},
     "curve": {"curve-command", "curve-pass", "curve-doubling", "curve-memory"},
+    "manager": {"manager-cached", "manager-decode"},
 }
 
 
