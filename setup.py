@@ -24,6 +24,7 @@ COMPILED_MODULES = (
     "chains",
     "dict_index",
     "encoding",
+    "event_log",
     "events",
     "extra_keys",
     "free_queue",
