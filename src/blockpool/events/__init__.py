@@ -20,7 +20,15 @@ from blockpool.events.index_view import IndexView
 from blockpool.events.publisher import EventPublisher, PublisherStats
 from blockpool.events.received import ReceivedBatch, Source, SourceAddress, SourceStats
 from blockpool.events.subscriber import EventSubscriber
-from blockpool.events.wire_events import ClearedEvent, EventBatch, RemovedEvent, StoredEvent, WireEvent
+from blockpool.events.wire_events import (
+    ClearedEvent,
+    EventBatch,
+    MapRemovedEvent,
+    MapStoredEvent,
+    RemovedEvent,
+    StoredEvent,
+    WireEvent,
+)
 
 __all__ = [
     "DIALECTS",
@@ -32,6 +40,8 @@ __all__ = [
     "EventPublisher",
     "EventSubscriber",
     "IndexView",
+    "MapRemovedEvent",
+    "MapStoredEvent",
     "PublisherStats",
     "ReceivedBatch",
     "RemovedEvent",

@@ -10,32 +10,29 @@ import msgspec
 from blockpool.core.arguments import as_size
 from blockpool.errors import ArgumentError, EventDecodeError
 from blockpool.events.loose_events import loose_batch
-from blockpool.events.wire_events import ClearedEvent, EventBatch, RemovedEvent, StoredEvent, WireEvent
+from blockpool.events.wire_events import (
+    ClearedEvent,
+    EventBatch,
+    MapClearedEvent,
+    MapRemovedEvent,
+    MapStoredEvent,
+    RemovedEvent,
+    StoredEvent,
+    WireEvent,
+)
 
 MAX_PAYLOAD_BYTES: Final = 32 << 20
 
 
-class ArrayStoredEvent(StoredEvent, eq=False, gc=False, array_like=True, tag="BlockStored"):
-    """A `StoredEvent` that was written as an array."""
-
-
-class ArrayRemovedEvent(RemovedEvent, eq=False, gc=False, array_like=True, tag="BlockRemoved"):
-    """A `RemovedEvent` that was written as an array."""
-
-
-class ArrayClearedEvent(ClearedEvent, eq=False, gc=False, array_like=True, tag="AllBlocksCleared"):
-    """A `ClearedEvent` that was written as an array."""
-
-
 class _MapBatch(msgspec.Struct, array_like=True, gc=False):
     ts: float
-    events: list[StoredEvent | RemovedEvent | ClearedEvent]
+    events: list[MapStoredEvent | MapRemovedEvent | MapClearedEvent]
     data_parallel_rank: int | None = None
 
 
 class _ArrayBatch(msgspec.Struct, array_like=True, gc=False):
     ts: float
-    events: list[ArrayStoredEvent | ArrayRemovedEvent | ArrayClearedEvent]
+    events: list[StoredEvent | RemovedEvent | ClearedEvent]
     data_parallel_rank: int | None = None
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from blockpool.core.events import AllBlocksCleared, BlockRemoved, BlockStored
 from blockpool.errors import ArgumentError
-from blockpool.events.wire_events import AnyEvent, ClearedEvent, RemovedEvent, StoredEvent
+from blockpool.events.wire_events import AnyEvent, ClearedEvent, MapStoredEvent, RemovedEvent, StoredEvent
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -145,7 +145,7 @@ class IndexSnapshot:
         for (medium, group_idx, locality, ownership), hashes in self._places:
             for block_hash, copies in hashes:
                 for parent, tokens, settings, keys in copies:
-                    yield StoredEvent(
+                    yield MapStoredEvent(
                         [block_hash],  # type: ignore[list-item]  # a byte string stays one
                         parent,  # type: ignore[arg-type]
                         msgspec.Raw(tokens),  # type: ignore[arg-type]  # encoded already, written as it is

@@ -13,6 +13,8 @@ from blockpool.events.wire_events import (
     STORED_FIELDS,
     ClearedEvent,
     EventBatch,
+    MapRemovedEvent,
+    MapStoredEvent,
     RemovedEvent,
     StoredEvent,
     WireEvent,
@@ -81,7 +83,7 @@ def _stored(event: list[Any] | dict[Any, Any]) -> StoredEvent:
     extra_keys = values[7]
     if extra_keys is not None and not isinstance(extra_keys, list):
         raise EventDecodeError("extra_keys is no array")
-    return StoredEvent(
+    fields = (
         _hashes(values[0]),
         None if parent is None else _hash(parent),
         tokens,
@@ -93,10 +95,13 @@ def _stored(event: list[Any] | dict[Any, Any]) -> StoredEvent:
         _whole_or_none("group_idx", values[8]),
         _text_or_none("kv_cache_spec_kind", values[9]),
         _whole_or_none("kv_cache_spec_sliding_window", values[10]),
-        _text_or_none("locality", values[11]),
-        _text_or_none("ownership", values[12]),
-        _text_or_none("session_id", values[13]),
     )
+    if isinstance(event, list):
+        return StoredEvent(*fields)
+    details = [
+        _text_or_none(name, value) for name, value in zip(STORED_DETAILS[4:], values[11:], strict=True)
+    ]
+    return MapStoredEvent(*fields, *details)
 
 
 def _removed(event: list[Any] | dict[Any, Any]) -> RemovedEvent:
@@ -104,13 +109,13 @@ def _removed(event: list[Any] | dict[Any, Any]) -> RemovedEvent:
     if values[0] is _MISSING:
         raise EventDecodeError("a field is missing: block_hashes")
     values = [None if value is _MISSING else value for value in values]
-    return RemovedEvent(
-        _hashes(values[0]),
-        _text_or_none("medium", values[1]),
-        _whole_or_none("group_idx", values[2]),
-        _text_or_none("locality", values[3]),
-        _text_or_none("ownership", values[4]),
-    )
+    fields = _hashes(values[0]), _text_or_none("medium", values[1]), _whole_or_none("group_idx", values[2])
+    if isinstance(event, list):
+        return RemovedEvent(*fields)
+    details = [
+        _text_or_none(name, value) for name, value in zip(REMOVED_DETAILS[1:], values[3:], strict=True)
+    ]
+    return MapRemovedEvent(*fields, *details)
 
 
 def _cleared(event: list[Any] | dict[Any, Any]) -> ClearedEvent:

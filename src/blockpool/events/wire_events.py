@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -42,12 +42,16 @@ class _Event(msgspec.Struct, eq=False, gc=False):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Event) or self.__struct_config__.tag != other.__struct_config__.tag:
             return NotImplemented
-        return msgspec.structs.astuple(self) == msgspec.structs.astuple(other)
+        return self._values() == other._values()
 
     __hash__ = None  # type: ignore[assignment]
 
+    def _values(self) -> tuple[Any, ...]:
+        """All fields that any dialect has."""
+        return ()
 
-class StoredEvent(_Event, eq=False, gc=False, tag="BlockStored"):
+
+class StoredEvent(_Event, eq=False, gc=False, array_like=True, tag="BlockStored"):
     """Blocks were indexed, in the order of the prompt. The first seven fields are those of `blockpool.BlockStored`.
 
     Attributes:
@@ -62,7 +66,7 @@ class StoredEvent(_Event, eq=False, gc=False, tag="BlockStored"):
         group_idx: KV cache group.
         kv_cache_spec_kind: Attention type of the group.
         kv_cache_spec_sliding_window: Its window in tokens.
-        locality: "LOCAL" or "REMOTE", relative to the publisher.
+        locality: "LOCAL" or "REMOTE", relative to the publisher; None in the array dialect, as are the next two.
         ownership: Name of a second-level store.
         session_id: Session that made the publisher store or report this.
     """
@@ -78,23 +82,48 @@ class StoredEvent(_Event, eq=False, gc=False, tag="BlockStored"):
     group_idx: int | None = None
     kv_cache_spec_kind: str | None = None
     kv_cache_spec_sliding_window: int | None = None
-    locality: str | None = None
-    ownership: str | None = None
-    session_id: str | None = None
+    locality: ClassVar[str | None] = None
+    ownership: ClassVar[str | None] = None
+    session_id: ClassVar[str | None] = None
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in (*STORED_FIELDS, *STORED_DETAILS))
 
 
-class RemovedEvent(_Event, eq=False, gc=False, tag="BlockRemoved"):
+class MapStoredEvent(StoredEvent, eq=False, gc=False, array_like=False, tag="BlockStored"):
+    """A `StoredEvent` with what only the map dialect can say."""
+
+    locality: str | None = None  # type: ignore[misc]
+    ownership: str | None = None  # type: ignore[misc]
+    session_id: str | None = None  # type: ignore[misc]
+
+
+class RemovedEvent(_Event, eq=False, gc=False, array_like=True, tag="BlockRemoved"):
     """Blocks were dropped from the index, one per hash. For the fields see `StoredEvent`."""
 
     block_hashes: list[Hash]
     medium: str | None = None
     group_idx: int | None = None
-    locality: str | None = None
-    ownership: str | None = None
+    locality: ClassVar[str | None] = None
+    ownership: ClassVar[str | None] = None
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in (*REMOVED_FIELDS, *REMOVED_DETAILS))
 
 
-class ClearedEvent(_Event, eq=False, gc=False, tag="AllBlocksCleared"):
+class MapRemovedEvent(RemovedEvent, eq=False, gc=False, array_like=False, tag="BlockRemoved"):
+    """A `RemovedEvent` with what only the map dialect can say."""
+
+    locality: str | None = None  # type: ignore[misc]
+    ownership: str | None = None  # type: ignore[misc]
+
+
+class ClearedEvent(_Event, eq=False, gc=False, array_like=True, tag="AllBlocksCleared"):
     """The whole index of the publisher was emptied."""
+
+
+class MapClearedEvent(ClearedEvent, eq=False, gc=False, array_like=False, tag="AllBlocksCleared"):
+    """A `ClearedEvent` that was written as a map."""
 
 
 WireEvent: TypeAlias = StoredEvent | RemovedEvent | ClearedEvent
