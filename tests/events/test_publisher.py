@@ -202,11 +202,11 @@ def test_case_8_a_stalled_socket_keeps_nobody_waiting() -> None:
     run = PoolRun(1)
     with publisher(max_queue_size=2) as made, Client(made) as client:
         made._worker._pub = stalled = StalledSocket(made._worker._pub)  # type: ignore[assignment]
-        made.publish(run.steps(20))
+        made.publish(run.batch(20))
         assert stalled.stalled.wait(GENEROUS_SECONDS)
         longest = 0.0
         for _ in range(5):
-            log = run.steps(20)
+            log = run.batch(20)
             begin = time.perf_counter()
             made.publish(log)
             longest = max(longest, time.perf_counter() - begin)
