@@ -155,6 +155,7 @@ def test_a_restart_behind_a_proxy_shows_by_its_number() -> None:
     reader.ours("replay", "two", 2, (0, 1))
     assert reader.live(1, 2)
     assert reader.taken() == [(0, "replay", True, 0), *replay(1), *live(2)]
+    assert reader.state.stats.num_restarts == 1
 
 
 def test_the_same_publisher_after_a_lost_connection() -> None:
@@ -176,6 +177,7 @@ def test_a_snapshot_that_breaks_off_is_begun_anew() -> None:
     request, _ = reader.state.begin_sync()
     assert (request.start, request.epoch) == (0, None)
     reader.ours("snapshot", "two", 9, (8,), seq=8)
+    assert reader.state.stats.num_restarts == 1
     assert reader.taken() == [(8, "snapshot", True, 0), (8, "snapshot", True, 0)]
 
 

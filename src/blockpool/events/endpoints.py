@@ -10,7 +10,9 @@ from blockpool.errors import ArgumentError, ConfigError
 
 MAX_PORT: Final = 65535
 MAX_IPC_PATH: Final = 107
-_TCP: Final = re.compile(r"tcp://(?P<host>\*|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]|::|[\w.-]+):(?P<port>\*|\d{1,5})")
+_TCP: Final = re.compile(
+    r"tcp://(?P<host>\*|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]|::|[\w.-]+):(?P<port>\*|\d{1,5})", re.ASCII
+)
 
 
 class Endpoint(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -47,6 +46,9 @@ class SkippedBatches:
 class PublishQueue:
     """Between the caller, who never waits, and the thread that sends.
 
+    The thread waits at a condition and not at a socket: to wake it costs the caller no system call that would hand the
+    interpreter over to it.
+
     Args:
         max_size: Batches that may wait, at least 1.
         keep_changes: Whether what dropped batches did to the index is wanted.
@@ -57,20 +59,12 @@ class PublishQueue:
         self._keep_changes = keep_changes
         self._items: deque[PendingBatch | SkippedBatches] = deque()
         self._lock = threading.Lock()
-        self._empty = threading.Condition(self._lock)
-        self._sleeping = False
+        self._something = threading.Condition(self._lock)
+        self._nothing = threading.Condition(self._lock)
         self._closed = False
         self._busy = False
-        self._reader, self._writer = socket.socketpair()
-        self._reader.setblocking(False)
-        self._writer.setblocking(False)
         self.next_seq: int = 0
         self.num_dropped: int = 0
-
-    @property
-    def wake_fd(self) -> int:
-        """Becomes readable when the thread should look again."""
-        return self._reader.fileno()
 
     def __len__(self) -> int:
         return len(self._items)
@@ -90,35 +84,26 @@ class PublishQueue:
                 self._items.append(PendingBatch(seq, ts, events))
             else:
                 self._drop(seq, events)
-            if self._sleeping:
-                self._wake()
+            self._something.notify()
         return seq
 
-    def take(self) -> PendingBatch | SkippedBatches | None:
-        """The next, or None: then the thread counts as asleep until `wake_fd` wakes it."""
+    def take(self, timeout: float) -> PendingBatch | SkippedBatches | None:
+        """The next, for which it waits up to so many seconds; None: there is none, or the queue is closed."""
         with self._lock:
-            if self._items:
-                self._busy = True
-                return self._items.popleft()
             self._busy = False
-            self._sleeping = not self._closed
-            self._empty.notify_all()
-            return None
-
-    def awake(self) -> None:
-        """The thread is awake: takes what woke it out of the way."""
-        with self._lock:
-            self._sleeping = False
-        try:
-            while self._reader.recv(64):
-                pass
-        except BlockingIOError:
-            pass
+            if not self._items:
+                self._nothing.notify_all()
+                if not self._closed:
+                    self._something.wait(timeout)
+            if not self._items:
+                return None
+            self._busy = True
+            return self._items.popleft()
 
     def wait_until_empty(self, timeout: float) -> bool:
         """Whether everything was taken and dealt with within so many seconds."""
         with self._lock:
-            return self._empty.wait_for(lambda: not self._items and not self._busy, timeout)
+            return self._nothing.wait_for(lambda: not self._items and not self._busy, timeout)
 
     @property
     def closed(self) -> bool:
@@ -129,18 +114,16 @@ class PublishQueue:
         """Lets nothing more in; what waits may still be taken."""
         with self._lock:
             self._closed = True
-            self._wake()
+            self._something.notify()
 
     def dispose(self) -> None:
-        """Drops what still waits and gives the wake sockets back. For the thread, at its end."""
+        """Drops what still waits. For the thread, at its end."""
         with self._lock:
             self._closed = True
             self.num_dropped += sum(isinstance(item, PendingBatch) for item in self._items)
             self._items.clear()
             self._busy = False
-            self._empty.notify_all()
-            self._reader.close()
-            self._writer.close()
+            self._nothing.notify_all()
 
     def _drop(self, seq: int, events: Events) -> None:
         self.num_dropped += 1
@@ -152,10 +135,3 @@ class PublishQueue:
             last.add(seq, [])
         else:
             last.add(seq, events.events() if isinstance(events, EventLog) else events)
-
-    def _wake(self) -> None:
-        self._sleeping = False
-        try:
-            self._writer.send(b"!")
-        except OSError:  # full: it will wake anyway; closed: nobody is there
-            pass

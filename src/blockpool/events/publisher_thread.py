@@ -19,8 +19,9 @@ from blockpool.events.sockets import Context
 
 logger = logging.getLogger("blockpool")
 
-IDLE_MS = 1_000
-BUSY_MS = 5
+IDLE_SECONDS = 1.0
+LISTENING_SECONDS = 0.02
+ANSWERING_SECONDS = 0.002
 
 
 @final
@@ -80,26 +81,24 @@ class PublisherThread:
 
     def run(self) -> None:
         """Until the queue is closed and empty, or the deadline has come."""
-        poller = zmq.Poller()
-        poller.register(self._queue.wake_fd, zmq.POLLIN)
-        if self._router is not None:
-            poller.register(self._router, zmq.POLLIN)
         try:
             while not self._too_late():
-                item = self._queue.take()
+                item = self._queue.take(self._patience())
                 if item is not None:
                     self._handle(item)
                 elif self._queue.closed:
                     self.finished = True
                     break
-                else:
-                    busy = self.server is not None and self.server.busy
-                    poller.poll(BUSY_MS if busy else IDLE_MS)
-                    self._queue.awake()
                 if self.server is not None:
                     self._serve(self.server)
         finally:
             self._close()
+
+    def _patience(self) -> float:
+        """How long to wait for a batch before the replay socket is looked at."""
+        if self.server is None:
+            return IDLE_SECONDS
+        return ANSWERING_SECONDS if self.server.busy else LISTENING_SECONDS
 
     def _too_late(self) -> bool:
         return self.deadline is not None and self._queue.closed and time.monotonic() > self.deadline

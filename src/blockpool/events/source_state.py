@@ -96,6 +96,7 @@ class SourceState:
         else:
             self._forget(stream)
             self.stats.num_restarts += 1
+            self.stats.epoch = None  # counted; the next head does not count it again
         if self._has_replay:
             self._held = _Held(topic, seq, payload)
             return False
@@ -166,12 +167,13 @@ class SourceState:
         self._take_held(stream, ready)
 
     def _take_head(self, stream: _Stream, head: SyncHead) -> None:
+        if self.stats.epoch is not None and self.stats.epoch != head.epoch:
+            self.stats.num_restarts += 1
         self.stats.fingerprint = head.fingerprint
         self.stats.epoch = head.epoch
         if head.fingerprint is not None:
             self._check_fingerprint(head.fingerprint)
         if self._epoch is not None and self._epoch != head.epoch:
-            self.stats.num_restarts += 1
             self._forget(stream)
         if head.kind == "snapshot":
             self.stats.num_snapshots += 1
