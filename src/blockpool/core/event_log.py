@@ -88,6 +88,11 @@ class EventLog:
             self._make(records)
         return self._events
 
+    @property
+    def num_made(self) -> int:
+        """Events that were made already."""
+        return len(self._events)
+
     def __len__(self) -> int:
         """Records and events; 0 if nothing happened."""
         return len(self.records) + len(self._events)

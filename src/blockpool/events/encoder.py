@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from typing import Any, Final, final
 
 import msgspec
 
 from blockpool.core.arguments import as_choice
+from blockpool.core.build import COMPILED
+from blockpool.core.event_log import EventLog
+from blockpool.core.event_writer import EventWriter
 from blockpool.core.events import AllBlocksCleared, BlockRemoved, BlockStored
 from blockpool.errors import ArgumentError
 from blockpool.events.wire_events import (
@@ -23,6 +27,8 @@ from blockpool.events.wire_events import (
 
 DIALECTS: Final = ("array", "map")
 """How an event is written: vLLM up to 0.2x and most others, or vLLM 0.32."""
+
+_PACK_DOUBLE: Final = struct.Struct(">d").pack
 
 ARRAY_DETAILS: Final = STORED_DETAILS[:4]
 """What the array dialect has a place for; the rest exists in maps only."""
@@ -43,19 +49,30 @@ class EventEncoder:
     def __init__(self, dialect: str = "array") -> None:
         self.dialect: str = as_choice("dialect", dialect, DIALECTS)
         self._written = _array_of if self.dialect == "array" else _map_of
+        self._writer = EventWriter() if COMPILED and self.dialect == "array" else None
         self._encode = msgspec.msgpack.Encoder().encode
 
-    def encode(self, ts: float, events: Iterable[AnyEvent], data_parallel_rank: int | None = None) -> bytes:
+    def encode(
+        self, ts: float, events: EventLog | Iterable[AnyEvent], data_parallel_rank: int | None = None
+    ) -> bytes:
         """One payload.
+
+        A log is written without making its events where that can be: array dialect, compiled build.
 
         Args:
             ts: Seconds since 1970.
-            events: Events of a pool or decoded ones, in order.
+            events: A log, or events of a pool or decoded ones, in order.
             data_parallel_rank: Of the publisher, or None.
 
         Raises:
             ArgumentError: For what is no event, and for fields that no dialect can carry.
         """
+        if isinstance(events, EventLog):
+            if self._writer is not None:
+                array = self._writer.array_of(events)
+                if array is not None:
+                    return b"\x93\xcb" + _PACK_DOUBLE(ts) + array + self._encode(data_parallel_rank)
+            events = events.events()
         written = self._written
         try:
             return self._encode((float(ts), [written(event) for event in events], data_parallel_rank))

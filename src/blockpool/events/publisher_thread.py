@@ -112,8 +112,7 @@ class PublisherThread:
             return
         seq, ts, given = item
         try:
-            events: list[Any] = given.events() if isinstance(given, EventLog) else given
-            payload = self._encoder.encode(ts, events, self._rank)
+            payload = self._encoder.encode(ts, given, self._rank)
             self._pub.send_multipart((self._topic, seq_frame(seq), payload), zmq.NOBLOCK)
         except Exception:
             logger.exception("batch %d of events could not be published", seq)
@@ -123,7 +122,7 @@ class PublisherThread:
         self.num_sent += 1
         self.history.add(seq, payload)
         if self.mirror is not None:
-            self.mirror.apply(events)
+            self.mirror.apply(given.events() if isinstance(given, EventLog) else given)
 
     def _serve(self, server: ReplayServer) -> None:
         try:
