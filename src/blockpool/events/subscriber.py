@@ -35,7 +35,7 @@ class EventSubscriber:
     does, has the publisher's index. For one thread, or one event loop, at a time.
 
     Args:
-        addresses: One `SourceAddress`, or address of a publisher, for each.
+        addresses: One or several: a `SourceAddress` for each publisher, or just where it publishes.
         topic: Only topics that begin so; "" for all.
         fingerprint: What the publishers' hashes must be comparable with, as `BlockHasher.fingerprint` says it. None:
             with each other.
@@ -56,7 +56,7 @@ class EventSubscriber:
 
     def __init__(
         self,
-        addresses: Iterable[SourceAddress | str] | str,
+        addresses: SourceAddress | str | Iterable[SourceAddress | str],
         *,
         topic: str = "",
         fingerprint: str | None = None,
