@@ -12,7 +12,16 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.measure import Row, Size, alternate, faster_row, require_equal, seconds, smaller_row
+from benchmarks.measure import (
+    Row,
+    Size,
+    alternate,
+    collector_off,
+    faster_row,
+    require_equal,
+    seconds,
+    smaller_row,
+)
 from benchmarks.peer import Peer
 from benchmarks.request_path import BLOCK_SIZE, Player, Workload, our_player
 from blockpool import BlockStored, EventLog
@@ -28,14 +37,17 @@ SECONDS_AT_MOST = 120.0
 class LogPlayer:
     """Serves requests and hands the events over as logs: what a publisher takes."""
 
-    def __init__(self, player: Player, publish: Callable[[EventLog], object]) -> None:
+    def __init__(
+        self, player: Player, publish: Callable[[EventLog], object], requests_per_log: int = 8
+    ) -> None:
         self.player = player
         self.publish = publish
+        self.requests_per_log = requests_per_log
 
     def play(self, requests: list[Any]) -> None:
-        """Eight requests, one log, and so on: this is what is timed."""
-        for start in range(0, len(requests), 8):
-            self.player._serve(requests[start : start + 8])
+        """Some requests, one log, and so on: this is what is timed."""
+        for start in range(0, len(requests), self.requests_per_log):
+            self.player._serve(requests[start : start + self.requests_per_log])
             self.publish(self.player.pool.take_event_log())
 
 
@@ -195,7 +207,7 @@ def stalled_row(size: Size, at_most: float | None) -> Row:
     """The 99th percentile of `publish` while the socket is stalled, against one `put` that waits until it is not."""
     player = our_player(size, True)
     logs: list[EventLog] = []
-    LogPlayer(player, logs.append).play(Workload(size, 4).requests(0, 8 * 100))
+    LogPlayer(player, logs.append, 1).play(Workload(size, 4).requests(0, 801))
     go = threading.Event()
     waits = []
     with EventPublisher("tcp://127.0.0.1:0", "tcp://127.0.0.1:0", bind=True, max_queue_size=2) as publisher:
@@ -203,10 +215,11 @@ def stalled_row(size: Size, at_most: float | None) -> Row:
         worker._pub = stalled = _StalledSocket(worker._pub, go)
         publisher.publish(logs[0])
         stalled.stalled.wait()
-        for log in logs[1:]:
-            start = time.perf_counter()
-            publisher.publish(log)
-            waits.append(time.perf_counter() - start)
+        with collector_off():
+            for log in logs[1:]:
+                start = time.perf_counter()
+                publisher.publish(log)
+                waits.append(time.perf_counter() - start)
         go.set()
     blocking: queue.Queue[EventLog] = queue.Queue(1)
     blocking.put(logs[0])

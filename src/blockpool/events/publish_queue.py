@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias, final
 
 from blockpool.core.event_log import EventLog
@@ -35,7 +34,7 @@ class SkippedBatches:
         self.last_seq: int = -1
         self.change: IndexMirror | None = change
 
-    def add(self, seq: int, events: Sequence[AnyEvent]) -> None:
+    def add(self, seq: int, events: Events) -> None:
         """One more."""
         self.last_seq = seq
         if self.change is not None:
@@ -131,7 +130,4 @@ class PublishQueue:
         if not isinstance(last, SkippedBatches):
             last = SkippedBatches(IndexMirror(whole=False) if self._keep_changes else None)
             self._items.append(last)
-        if not self._keep_changes:
-            last.add(seq, [])
-        else:
-            last.add(seq, events.events() if isinstance(events, EventLog) else events)
+        last.add(seq, events)

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, final
 
 import zmq
 
-from blockpool.core.event_log import EventLog
 from blockpool.events.encoder import EventEncoder
 from blockpool.events.index_mirror import IndexMirror
 from blockpool.events.publish_queue import PendingBatch, PublishQueue, SkippedBatches
@@ -122,7 +121,7 @@ class PublisherThread:
         self.num_sent += 1
         self.history.add(seq, payload)
         if self.mirror is not None:
-            self.mirror.apply(given.events() if isinstance(given, EventLog) else given)
+            self.mirror.apply(given)
 
     def _serve(self, server: ReplayServer) -> None:
         try:
