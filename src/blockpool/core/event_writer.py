@@ -39,7 +39,7 @@ class EventWriter:
         self._buffer.truncate(0)
         try:
             self._write(log.records, log.int_block_hashes, log.batch_removes)
-        except (OverflowError, UnicodeEncodeError):
+        except (OverflowError, ValueError):  # the compiled conversion of a large token raises the latter
             return None
         return self._buffer.getvalue()
 
