@@ -168,6 +168,7 @@ class PlainPublisher:
         self.kept: deque[tuple[bytes, bytes]] = deque(maxlen=kept)
         self.with_topic = with_topic
         self.next_seq = 0
+        self.num_strange = 0
 
     def send(self, payload: bytes, silently: bool = False) -> None:
         """Publishes, or keeps it for replay alone as if it had been lost on the way."""
@@ -181,6 +182,7 @@ class PlainPublisher:
         while self.router.poll(0):
             frames = self.router.recv_multipart()
             if len(frames) != 3:
+                self.num_strange += 1
                 continue
             topic = [b"topic"] if self.with_topic else []
             for seq, payload in self.kept:

@@ -15,7 +15,7 @@ from typing import IO, Any
 import pytest
 import zmq
 
-from blockpool import ArgumentError, ConfigError, EndpointError, FingerprintError
+from blockpool import ArgumentError, BlockHasher, ConfigError, EndpointError, FingerprintError
 from blockpool.events import EventSubscriber, IndexView, Source, SourceAddress
 
 from .support import Consumer, PlainPublisher, PoolRun, address_of, publisher, removed, stored
@@ -319,6 +319,16 @@ def test_plain_publishers(tmp_path: Path, with_topic: bool) -> None:
         assert [batch.seq for _, batch in consumer.batches if batch.reset] == [0]
         stats = consumer.subscriber.stats()[second.made.address.endpoint]
         assert (stats.num_restarts, stats.num_lost, stats.epoch) == (1, 0, None)
+        num_syncs = stats.num_syncs
+        second.send(1)
+        second.catch_up(consumer)
+
+        def asked_again() -> bool:
+            second.made.serve()
+            return stats.num_syncs > num_syncs + 2
+
+        consumer.follow(asked_again)
+        assert second.made.num_strange == 1  # once for each connection: vLLM logs each of them
         second.made.close()
 
 
@@ -402,11 +412,17 @@ def test_publishers_that_connect_to_a_bound_subscriber() -> None:
 
 
 def test_fingerprints_that_differ_are_an_error_and_the_others_go_on() -> None:
-    with publisher(fingerprint="one") as good, publisher(fingerprint="two") as bad:
-        with Consumer(address_of(good), address_of(bad), fingerprint="one") as consumer:
-            with pytest.raises(FingerprintError, match="two") as caught:
+    """Case 16: other seeds, or none, give hashes that never meet."""
+    one, two = (BlockHasher("sha256", 16, seed).fingerprint for seed in ("0", None))
+    with publisher(fingerprint=one) as good, publisher(fingerprint=two) as bad:
+        with Consumer(address_of(good), address_of(bad), fingerprint=one) as consumer:
+            with pytest.raises(FingerprintError, match=two) as caught:
                 consumer.follow(lambda: False)
-            assert (caught.value.source, caught.value.expected) == (bad.endpoint, "one")
+            assert (caught.value.source, caught.value.expected, caught.value.actual) == (
+                bad.endpoint,
+                one,
+                two,
+            )
             bad.publish([stored(1)])
             good.publish([stored(2)])
             consumer.follow(lambda: bool(consumer.batches))
@@ -415,9 +431,7 @@ def test_fingerprints_that_differ_are_an_error_and_the_others_go_on() -> None:
             consumer.follow(lambda: False)
         with Consumer(address_of(good), address_of(bad), compare_fingerprints=False) as consumer:
             stats = consumer.subscriber.stats()
-            consumer.follow(
-                lambda: {stats[one.endpoint].fingerprint for one in (good, bad)} == {"one", "two"}
-            )
+            consumer.follow(lambda: {stats[made.endpoint].fingerprint for made in (good, bad)} == {one, two})
 
 
 def test_iteration() -> None:

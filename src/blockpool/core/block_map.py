@@ -154,10 +154,11 @@ class BlockHashToBlockMap:
 
 
 def _keep_last_copies(index: GroupIndex, dropped: list[object], start: int) -> None:
-    """Takes those hashes out of `dropped[start:]` that are still in the index, and says the others once."""
+    """Leaves in `dropped[start:]` what is not in the index any more, each hash once, where its last copy stood."""
     gone: dict[object, None] = {}
     for digest in dropped[start:]:
         if isinstance(digest, bytes) and index.get(digest) is None:
+            gone.pop(digest, None)
             gone[digest] = None
     del dropped[start:]
     dropped.extend(gone)

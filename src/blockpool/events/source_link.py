@@ -69,6 +69,7 @@ class SourceLink:
         self._sub: zmq.Socket[bytes] | None = None
         self._monitor: zmq.Socket[bytes] | None = None
         self._client: SyncClient | None = None
+        self._is_plain = False
         self._attempts = 0
         self._wait = check_seconds
         self._sync_deadline = 0.0
@@ -169,6 +170,7 @@ class SourceLink:
                 self._retry_seconds = min(self._retry_seconds * 2, MAX_RETRY_SECONDS)
 
     def _connected(self) -> None:
+        self._is_plain = False
         self.state.connected()
         if self._address.replay_endpoint is not None:
             self._ask_urgently()
@@ -202,7 +204,7 @@ class SourceLink:
         self._attempts += 1
         self.state.stats.num_syncs += 1
         request, plain_start = self.state.begin_sync()
-        self._client = SyncClient(self._context, endpoint, request, plain_start)
+        self._client = SyncClient(self._context, endpoint, request, plain_start, self._is_plain)
         self._sync_deadline = self._clock() + self._sync_seconds
 
     def _read_answer(self, client: SyncClient, ready: Ready) -> None:
@@ -217,6 +219,7 @@ class SourceLink:
             self._sync_deadline = self._clock() + self._sync_seconds
             again = self.state.answered(part, client.is_plain, ready)
             if isinstance(part, Ended) or again:
+                self._is_plain = client.is_plain
                 self._end_sync()
                 if again:
                     self._ask()

@@ -52,9 +52,15 @@ class SyncClient:
         endpoint: The replay address.
         request: What ours is asked.
         plain_start: What vLLM is asked.
+        is_plain: Whether it is known to be vLLM: then only the plain question is put.
+
+    Attributes:
+        is_plain: As given, or found out.
     """
 
-    def __init__(self, context: Context, endpoint: str, request: SyncRequest, plain_start: int) -> None:
+    def __init__(
+        self, context: Context, endpoint: str, request: SyncRequest, plain_start: int, is_plain: bool
+    ) -> None:
         self.socket: zmq.Socket[bytes] = context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 0)
         if "[" in endpoint or "::" in endpoint:
@@ -62,10 +68,13 @@ class SyncClient:
         self.socket.connect(endpoint)
         self._plain_start = plain_start
         self._num_batches = 0
-        self._probing = True
-        self.is_plain: bool = False
-        self.socket.send_multipart(sync_request(request))
-        self.socket.send_multipart(plain_request(_NOTHING_FROM))
+        self._probing = not is_plain
+        self.is_plain: bool = is_plain
+        if is_plain:
+            self.socket.send_multipart(plain_request(plain_start))
+        else:
+            self.socket.send_multipart(sync_request(request))
+            self.socket.send_multipart(plain_request(_NOTHING_FROM))
 
     def receive(self) -> Part:
         """The next part of the answer; never waits.
