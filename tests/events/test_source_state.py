@@ -269,6 +269,20 @@ def test_plain_restart_that_has_published_nothing() -> None:
     assert reader.live(0)
 
 
+def test_a_plain_publisher_that_keeps_nothing_is_not_taken_for_another() -> None:
+    reader = Reader()
+    reader.state.begin_sync()
+    assert not reader.plain()
+    assert reader.live(0, 1)
+    reader.state.begin_sync()
+    assert not reader.plain()
+    assert not reader.live(4)
+    reader.state.begin_sync()
+    assert not reader.plain()
+    assert reader.taken() == [*live(0, 1), (4, "live", False, 2)]
+    assert reader.state.stats.num_restarts == 0
+
+
 def test_plain_same_publisher_after_a_lost_connection() -> None:
     reader = joined_plain(Reader())
     reader.state.connected()

@@ -283,12 +283,12 @@ class BlockPool:
         if stop > len(all_blocks):
             raise ConfigError("num_full_blocks", stop, f"there are {len(all_blocks)} blocks")
         hashes, first = new_block_hashes(request, start, stop, factor)
-        index = self.cached_block_hash_to_block.group(group_id)
         runs: list[object] = []
         if self.enable_kv_cache_events:
-            known = index if self._last_copies else None
+            known = self._index_of(group_id) if self._last_copies else None
             runs = stored_runs(request, all_blocks, hashes, first, start, stop, size, known)
         home = home_of(self.free_block_queue.owner, group_id)
+        index = self.cached_block_hash_to_block.group(group_id)
         self._num_cached_idle += index.insert_range(all_blocks, start, stop, hashes, first, home)
         self._log.records.extend(runs)
         self._after_change()

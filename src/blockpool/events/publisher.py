@@ -7,20 +7,42 @@ import time
 import uuid
 from collections.abc import Callable
 from types import TracebackType
-from typing import NamedTuple, final
+from typing import Final, NamedTuple, final
 
 from blockpool.core.arguments import as_bool, as_choice, as_count, as_optional_text, as_size
 from blockpool.core.event_log import EventLog
+from blockpool.core.events import AllBlocksCleared, BlockRemoved, BlockStored
 from blockpool.errors import ArgumentError, BlockPoolError, ConfigError
 from blockpool.events.encoder import DIALECTS, EventEncoder
 from blockpool.events.endpoints import as_endpoint, as_topic, offset_endpoint
-from blockpool.events.publish_queue import Events, PublishQueue
+from blockpool.events.publish_queue import PublishQueue
 from blockpool.events.publisher_thread import PublisherThread
 from blockpool.events.replay_protocol import SyncHead
 from blockpool.events.sockets import Context, as_context, open_pub, open_router
-from blockpool.events.wire_events import AnyEvent
+from blockpool.events.wire_events import (
+    AnyEvent,
+    ClearedEvent,
+    MapClearedEvent,
+    MapRemovedEvent,
+    MapStoredEvent,
+    RemovedEvent,
+    StoredEvent,
+)
 
-MAX_HWM = 0x7FFFFFFF
+MAX_HWM: Final = 0x7FFFFFFF
+_EVENT_TYPES: Final = frozenset(
+    (
+        BlockStored,
+        BlockRemoved,
+        AllBlocksCleared,
+        StoredEvent,
+        MapStoredEvent,
+        RemovedEvent,
+        MapRemovedEvent,
+        ClearedEvent,
+        MapClearedEvent,
+    )
+)
 
 
 class PublisherStats(NamedTuple):
@@ -178,6 +200,10 @@ class EventPublisher:
         """
         if not isinstance(events, (EventLog, list)):
             raise ArgumentError("events", events, "a list of events, or an event log, is needed")
+        if isinstance(events, list):
+            for event in events:
+                if type(event) not in _EVENT_TYPES:
+                    raise ArgumentError("events", event, "an event is needed")
         if ts is None:
             ts = self._clock()
         elif isinstance(ts, bool) or not isinstance(ts, (int, float)):
@@ -232,6 +258,3 @@ class EventPublisher:
     def _describe(self, kind: str, seq: int) -> SyncHead:
         next_seq = self._worker.history.next_seq
         return SyncHead(kind, self.epoch, next_seq, seq, self.fingerprint, self.topic)  # type: ignore[arg-type]
-
-
-__all__ = ["EventPublisher", "Events", "PublisherStats"]

@@ -84,7 +84,7 @@ class PublisherThread:
             while not self._too_late():
                 item = self._queue.take(self._patience())
                 if item is not None:
-                    self._handle(item)
+                    self._handle_safely(item)
                 elif self._queue.closed:
                     self.finished = True
                     break
@@ -102,12 +102,20 @@ class PublisherThread:
     def _too_late(self) -> bool:
         return self.deadline is not None and self._queue.closed and time.monotonic() > self.deadline
 
+    def _handle_safely(self, item: PendingBatch | SkippedBatches) -> None:
+        """Whatever goes wrong with one item, the thread goes on."""
+        try:
+            self._handle(item)
+        except Exception:
+            logger.exception("a batch of events could not be noted for snapshots")
+            self.num_failed += 1
+
     def _handle(self, item: PendingBatch | SkippedBatches) -> None:
         """One item of the queue. What cannot be written is counted and leaves a gap; the thread goes on."""
         if isinstance(item, SkippedBatches):
+            self.history.skip(item.last_seq)
             if self.mirror is not None and item.change is not None:
                 self.mirror.merge(item.change)
-            self.history.skip(item.last_seq)
             return
         seq, ts, given = item
         try:

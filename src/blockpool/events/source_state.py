@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias, final
 from blockpool.errors import EventDecodeError
 from blockpool.events.decoder import EventDecoder
 from blockpool.events.received import ReceivedBatch, Source, SourceAddress, SourceStats
-from blockpool.events.replay_protocol import NOTHING_YET, SEQ_BYTES, SyncHead, SyncRequest
+from blockpool.events.replay_protocol import SEQ_BYTES, SyncHead, SyncRequest
 from blockpool.events.stream_order import StreamOrder, Verdict
 from blockpool.events.sync_client import Answered, Ended, Part
 
@@ -61,6 +61,7 @@ class SourceState:
         self._held: _Held | None = None
         self._head: SyncHead | None = None
         self._compare = False
+        self._keeps_history = False  # not known: a publisher may keep nothing
         self.stats = SourceStats()
         if self._has_replay:
             self._streams[b""] = _Stream(Source(self._endpoint))
@@ -131,8 +132,8 @@ class SourceState:
         elif isinstance(part, SyncHead):
             self._take_head(stream, part)
         elif isinstance(part, Ended):
-            if is_plain and self._compare and part.num_batches == 0:  # it has fewer than we had
-                return self._other_plain_publisher(stream)
+            if is_plain and self._compare and self._keeps_history and part.num_batches == 0:
+                return self._other_plain_publisher(stream)  # it has fewer than we had
         elif is_plain:
             return self._take_plain(stream, part, ready)
         elif self._head is None:
@@ -185,6 +186,7 @@ class SourceState:
 
     def _take_plain(self, stream: _Stream, part: Answered, ready: Ready) -> bool:
         """A batch of vLLM's. The first is the last that we had, if it is still the same publisher."""
+        self._keeps_history = True
         if self._compare:
             self._compare = False
             if part.seq == stream.order.last:
@@ -281,6 +283,3 @@ class SourceState:
         stream.reset = False
         stream.lost = 0
         ready.append((stream.source, notice))
-
-
-__all__ = ["NOTHING_YET", "Ready", "SourceState"]

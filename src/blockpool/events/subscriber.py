@@ -23,6 +23,7 @@ from blockpool.events.source_state import SourceState
 Delivery: TypeAlias = tuple[Source, ReceivedBatch]
 
 LONGEST_WAIT_SECONDS: Final = 60.0
+ASYNC_WAIT_SECONDS: Final = 0.5
 MAX_HWM: Final = 0x7FFFFFFF
 
 
@@ -142,7 +143,7 @@ class EventSubscriber:
                 raise StopAsyncIteration
             poller = zmq.asyncio.Poller()
             self._register(poller)
-            await poller.poll(self._wait_ms(LONGEST_WAIT_SECONDS))
+            await poller.poll(self._wait_ms(ASYNC_WAIT_SECONDS))
             if not self._closed:
                 self._step()
         return self._ready.popleft()
