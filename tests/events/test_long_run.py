@@ -1,4 +1,4 @@
-"""Many events through one publisher and one subscriber. A million with BLOCKPOOL_LONG=1, else a tenth of it."""
+"""Many events through one publisher and one subscriber. A million with BLOCKPOOL_LONG=1, else a twentieth of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from .support import Consumer, PoolRun, address_of, publisher
 
-NUM_EVENTS = 1_000_000 if os.environ.get("BLOCKPOOL_LONG") else 100_000
+NUM_EVENTS = 1_000_000 if os.environ.get("BLOCKPOOL_LONG") else 50_000
 
 
 def test_many_events() -> None:

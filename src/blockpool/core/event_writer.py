@@ -1,10 +1,11 @@
-"""Direct writer of event logs as msgpack, for the compiled build: no event, no tuple, no integer is made on the way.
+"""Direct writer of event logs as msgpack, for the compiled build: no event, no tuple, no hash as an integer on the way.
 
 It writes what `msgspec` gives for the events of the log in the array dialect.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, final
 
 from librt.strings import BytesWriter, read_i64_be, write_i16_be, write_i32_be, write_i64_be
@@ -23,23 +24,28 @@ MAX_SHORT: Final = 0xFF
 
 @final
 class EventWriter:
-    """Writes logs one after the other into one buffer."""
+    """Writes logs one after the other into one buffer.
 
-    def __init__(self) -> None:
+    Args:
+        encode: Gives the msgpack of tokens and names, which may be anything that it takes.
+    """
+
+    def __init__(self, encode: Callable[[object], bytes]) -> None:
         self._buffer: BytesWriter = BytesWriter()
+        self._encode: Callable[[object], bytes] = encode
 
     def array_of(self, log: EventLog) -> bytes | None:
         """The events of a log as a msgpack array; None if the generic encoder has to write them. Changes nothing.
 
-        That is so if events of it were made already, or if a token is negative, no integer or beyond 63 bits, a hash is
-        shorter than 8 or longer than 255 bytes, a LoRA id is negative, a name is long or no Unicode.
+        That is so if events of it were made already, if a hash is shorter than 8 or longer than 255 bytes, or if
+        something cannot be encoded.
         """
         if log.num_made:
             return None
         self._buffer.truncate(0)
         try:
             self._write(log.records, log.int_block_hashes, log.batch_removes)
-        except (OverflowError, ValueError):  # the compiled conversion of a large token raises the latter
+        except (OverflowError, TypeError, ValueError):
             return None
         return self._buffer.getvalue()
 
@@ -61,10 +67,27 @@ class EventWriter:
                 position = end
                 continue
             if isinstance(record, StoredRun):
-                _write_stored(buffer, record, as_integers)
+                self._write_stored(record, as_integers)
             else:
                 buffer.write(CLEARED)
             position += 1
+
+    def _write_stored(self, run: StoredRun, as_integers: bool) -> None:
+        buffer = self._buffer
+        encode = self._encode
+        buffer.write(STORED_HEAD)
+        hashes = run.block_hashes
+        _write_hashes(buffer, hashes, 0, len(hashes), as_integers)
+        parent = run.parent_hash
+        if isinstance(parent, bytes):
+            _write_hash(buffer, parent, as_integers)
+        else:
+            buffer.append(NIL)
+        buffer.write(encode(run.token_ids))
+        _write_unsigned(buffer, run.block_size)
+        buffer.write(encode(run.lora_id))
+        buffer.write(GPU)
+        buffer.write(encode(run.lora_name))
 
 
 def _num_events(records: list[object], batch_removes: bool) -> i64:
@@ -78,51 +101,6 @@ def _num_events(records: list[object], batch_removes: bool) -> i64:
             count += 1
         in_removals = removal
     return count
-
-
-def _write_stored(buffer: BytesWriter, run: StoredRun, as_integers: bool) -> None:
-    buffer.write(STORED_HEAD)
-    hashes = run.block_hashes
-    _write_hashes(buffer, hashes, 0, len(hashes), as_integers)
-    parent = run.parent_hash
-    if isinstance(parent, bytes):
-        _write_hash(buffer, parent, as_integers)
-    else:
-        buffer.append(NIL)
-    _write_tokens(buffer, run.token_ids)
-    _write_unsigned(buffer, run.block_size)
-    lora_id = run.lora_id
-    if lora_id is None:
-        buffer.append(NIL)
-    else:
-        if lora_id < 0:
-            raise OverflowError
-        _write_unsigned(buffer, lora_id)
-    buffer.write(GPU)
-    name = run.lora_name
-    if name is None:
-        buffer.append(NIL)
-    else:
-        _write_text(buffer, name)
-
-
-def _write_tokens(buffer: BytesWriter, tokens: list[object]) -> None:
-    """`_write_unsigned` for most tokens written out: here a call counts."""
-    _write_array_head(buffer, len(tokens))
-    for token in tokens:
-        if not isinstance(token, int):
-            raise OverflowError
-        value: i64 = token
-        if value > 0xFFFF and value <= 0xFFFFFFFF:
-            buffer.append(0xCE)
-            write_i32_be(buffer, i32(value))
-        elif value > 0xFF and value <= 0xFFFF:
-            buffer.append(0xCD)
-            write_i16_be(buffer, i16(value))
-        elif value >= 0:
-            _write_unsigned(buffer, value)
-        else:
-            raise OverflowError
 
 
 def _write_hashes(
@@ -159,19 +137,6 @@ def _write_array_head(buffer: BytesWriter, count: i64) -> None:
     else:
         buffer.append(0xDD)
         write_i32_be(buffer, i32(count))
-
-
-def _write_text(buffer: BytesWriter, text: str) -> None:
-    encoded = text.encode("utf-8")
-    size: i64 = len(encoded)
-    if size > MAX_SHORT:
-        raise OverflowError
-    if size < 0x20:
-        buffer.append(u8(0xA0 | size))
-    else:
-        buffer.append(0xD9)
-        buffer.append(u8(size))
-    buffer.write(encoded)
 
 
 def _write_unsigned(buffer: BytesWriter, value: i64) -> None:

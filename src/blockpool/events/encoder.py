@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, final
 
 import msgspec
@@ -49,8 +49,8 @@ class EventEncoder:
     def __init__(self, dialect: str = "array") -> None:
         self.dialect: str = as_choice("dialect", dialect, DIALECTS)
         self._written = _array_of if self.dialect == "array" else _map_of
-        self._writer = EventWriter() if COMPILED and self.dialect == "array" else None
-        self._encode = msgspec.msgpack.Encoder().encode
+        self._encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
+        self._writer = EventWriter(self._encode) if COMPILED and self.dialect == "array" else None
 
     def encode(
         self, ts: float, events: EventLog | Iterable[AnyEvent], data_parallel_rank: int | None = None

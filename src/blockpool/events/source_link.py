@@ -20,8 +20,21 @@ RETRY_SECONDS: Final = 0.05
 MAX_RETRY_SECONDS: Final = 1.0
 SYNC_ATTEMPTS: Final = 3
 FIRST_CHECK_SECONDS: Final = 0.1
-_LOST: Final = zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+_LOST: Final = (
+    zmq.EVENT_DISCONNECTED
+    | zmq.EVENT_CLOSED
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+)
 _WATCHED: Final = _LOST | zmq.EVENT_HANDSHAKE_SUCCEEDED
+_KEEPALIVE: Final = {
+    zmq.TCP_KEEPALIVE: 1,
+    zmq.TCP_KEEPALIVE_IDLE: 30,
+    zmq.TCP_KEEPALIVE_INTVL: 10,
+    zmq.TCP_KEEPALIVE_CNT: 3,
+}
+"""A subscriber only listens: without it, it would never learn that the other machine is gone."""
 
 
 @final
@@ -132,6 +145,8 @@ class SourceLink:
         sub.setsockopt(zmq.LINGER, 0)
         sub.setsockopt(zmq.RCVHWM, self._high_water)
         sub.setsockopt(zmq.SUBSCRIBE, self._topic)
+        for option, value in _KEEPALIVE.items():
+            sub.setsockopt(option, value)
         if "[" in self._endpoint.address or "::" in self._endpoint.address:
             sub.setsockopt(zmq.IPV6, 1)
         bound = self._endpoint.transport == "tcp" and self._endpoint.is_bound
