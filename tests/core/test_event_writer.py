@@ -20,7 +20,7 @@ compiled_only = pytest.mark.skipif(
 )
 
 EDGES = [0, 1, 127, 128, 255, 256, 65_535, 65_536, 2**31, 2**32 - 1, 2**32, 2**63 - 1]
-tokens = st.sampled_from(EDGES) | st.integers(-(2**63), 2**64 - 1) | st.booleans()
+tokens = st.sampled_from(EDGES) | st.integers(0, 2**63 - 1)
 digests = st.binary(min_size=8, max_size=40) | st.sampled_from(EDGES).map(
     lambda value: value.to_bytes(8, "big")
 )
@@ -81,7 +81,9 @@ def test_long_arrays(count: int) -> None:
         b"short",
         StoredRun([b"short"], None, [1], 1, None, None),
         StoredRun([bytes(8)], b"short", [1], 1, None, None),
-        StoredRun([bytes(8)], None, [2**64], 1, None, None),
+        StoredRun([bytes(8)], None, [2**63], 1, None, None),
+        StoredRun([bytes(8)], None, [-1], 1, None, None),
+        StoredRun([bytes(8)], None, [True], 1, None, None),
         StoredRun([bytes(8)], None, [object()], 1, None, None),
         StoredRun([bytes(8)], None, [1], 2**70, None, None),
         StoredRun([bytes(8)], None, [1], 1, 2**64, None),

@@ -17,6 +17,7 @@ STORED_HEAD: Final = b"\x98\xabBlockStored"
 REMOVED_HEAD: Final = b"\x93\xacBlockRemoved"
 CLEARED: Final = b"\x91\xb0AllBlocksCleared"
 GPU: Final = b"\xa3GPU"
+GPU_WITHOUT_LORA: Final = b"\xc0\xa3GPU\xc0"
 NIL: Final = 0xC0
 WORD_BYTES: Final = 8
 MAX_SHORT: Final = 0xFF
@@ -27,7 +28,7 @@ class EventWriter:
     """Writes logs one after the other into one buffer.
 
     Args:
-        encode: Gives the msgpack of tokens and names, which may be anything that it takes.
+        encode: Gives the msgpack of the number and the name of a LoRA.
     """
 
     def __init__(self, encode: Callable[[object], bytes]) -> None:
@@ -37,8 +38,8 @@ class EventWriter:
     def array_of(self, log: EventLog) -> bytes | None:
         """The events of a log as a msgpack array; None if the generic encoder has to write them. Changes nothing.
 
-        That is so if events of it were made already, if a hash is shorter than 8 or longer than 255 bytes, or if
-        something cannot be encoded.
+        That is so if events of it were made already, if a hash is shorter than 8 or longer than 255 bytes, if a token
+        is negative or beyond 63 bits, or if something cannot be encoded.
         """
         if log.num_made:
             return None
@@ -74,7 +75,6 @@ class EventWriter:
 
     def _write_stored(self, run: StoredRun, as_integers: bool) -> None:
         buffer = self._buffer
-        encode = self._encode
         buffer.write(STORED_HEAD)
         hashes = run.block_hashes
         _write_hashes(buffer, hashes, 0, len(hashes), as_integers)
@@ -83,11 +83,15 @@ class EventWriter:
             _write_hash(buffer, parent, as_integers)
         else:
             buffer.append(NIL)
-        buffer.write(encode(run.token_ids))
+        _write_tokens(buffer, run.token_ids)
         _write_unsigned(buffer, run.block_size)
-        buffer.write(encode(run.lora_id))
-        buffer.write(GPU)
-        buffer.write(encode(run.lora_name))
+        if run.lora_id is None and run.lora_name is None:
+            buffer.write(GPU_WITHOUT_LORA)
+        else:
+            encode = self._encode
+            buffer.write(encode(run.lora_id))
+            buffer.write(GPU)
+            buffer.write(encode(run.lora_name))
 
 
 def _num_events(records: list[object], batch_removes: bool) -> i64:
@@ -101,6 +105,25 @@ def _num_events(records: list[object], batch_removes: bool) -> i64:
             count += 1
         in_removals = removal
     return count
+
+
+def _write_tokens(buffer: BytesWriter, tokens: list[object]) -> None:
+    """Tokens, with `_write_unsigned` for most of them written out: here a call counts."""
+    _write_array_head(buffer, len(tokens))
+    for token in tokens:
+        if not isinstance(token, int) or isinstance(token, bool):
+            raise TypeError
+        value: i64 = token
+        if value > 0xFFFF and value <= 0xFFFFFFFF:
+            buffer.append(0xCE)
+            write_i32_be(buffer, i32(value))
+        elif value > 0xFF and value <= 0xFFFF:
+            buffer.append(0xCD)
+            write_i16_be(buffer, i16(value))
+        elif value >= 0:
+            _write_unsigned(buffer, value)
+        else:
+            raise OverflowError
 
 
 def _write_hashes(
