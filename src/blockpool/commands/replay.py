@@ -84,7 +84,7 @@ def replay_command(
         report = report_as_dict(
             trace, settings, results, version=blockpool.__version__, compiled=blockpool.COMPILED
         )
-        click.echo(json.dumps(report, indent=2))
+        click.echo(json.dumps(report, indent=2, allow_nan=False))
         return
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     print_report(console, trace, settings, results)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import click
+from click.core import ParameterSource
 
-from blockpool.errors import ConfigError
+from blockpool.errors import ConfigError, printable
 
 T = TypeVar("T")
 
@@ -18,4 +19,22 @@ def as_usage(call: Callable[[], T]) -> T:
         return call()
     except ConfigError as error:
         option = error.field.replace("_", "-")
-        raise click.UsageError(f"--{option} {error.value}: {error.reason}") from None
+        raise click.UsageError(printable(f"--{option} {error.value}: {error.reason}")) from None
+
+
+def given(parameter: str) -> bool:
+    """Whether an option of the command that runs was written on its command line."""
+    return click.get_current_context().get_parameter_source(parameter) is ParameterSource.COMMANDLINE
+
+
+def refuse_if_given(parameter: str, reason: str) -> None:
+    """Raises a usage error for an option that would have no effect.
+
+    Args:
+        parameter: As the command's function calls it.
+        reason: Why, as the end of the sentence "--option ...".
+    """
+    if given(parameter):
+        parameters = click.get_current_context().command.params
+        option = next(each.opts[0] for each in parameters if each.name == parameter)
+        raise click.UsageError(f"{option} {reason}")

@@ -8,6 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from blockpool.errors import printable
 from blockpool.replay.occupancy import OccupancyPoint
 from blockpool.replay.residency import Quantiles
 from blockpool.replay.result import ReplayResult
@@ -26,7 +27,7 @@ def print_report(
     first = results[0]
     with console.capture() as capture:
         # A long path is not wrapped: whoever copies it shall have it whole.
-        title = f"{trace}: {_setting_words(settings, first)}"
+        title = printable(f"{trace}: {_setting_words(settings, first)}")
         console.print(title, soft_wrap=True, markup=False, highlight=False)
         if len(results) > 1:
             print_whole(console, _sizes_table(results))
