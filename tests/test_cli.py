@@ -126,9 +126,12 @@ def test_json_schema() -> None:
         "reuse_uncached_first": False,
         "check_every": 0,
         "skip_bad": False,
+        "sort": False,
         "block_size": None,
         "hash_algorithm": "blake2b_raw",
         "sample_rate": None,
+        "explain": False,
+        "tag": None,
     }
     assert [result["blocks"] for result in report["results"]] == [800, 2000]
     result = report["results"][0]
@@ -141,6 +144,7 @@ def test_json_schema() -> None:
         "hit_blocks",
         "hit_tokens",
         "largest_refused_blocks",
+        "misses",
         "occupancy",
         "played_blocks",
         "played_requests",

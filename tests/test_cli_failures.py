@@ -121,6 +121,12 @@ def test_a_name_with_line_breaks_and_control_codes_stays_one_line(tmp_path: Path
     )
 
 
+def test_a_pool_that_can_play_nothing() -> None:
+    done = run("replay", "demo", "--blocks", "5")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"refused (largest needs" in done.stdout
+
+
 def test_skip_bad_counts(tmp_path: Path) -> None:
     path = tmp_path / "bad"
     path.write_text('{"token_ids":[1]}\n{"token_ids":[]}\n', encoding="ascii")

@@ -18,7 +18,7 @@ class BlockPoolError(Exception):
     """Root of all errors raised by blockpool. All can be pickled: values that are not plain become their text."""
 
     def __reduce__(self) -> tuple[type[BlockPoolError], tuple[object, ...]]:
-        plain = (int, str, bytes, float, type(None))
+        plain = (int, bool, str, bytes, float, type(None))
         return type(self), tuple(value if type(value) in plain else _shorten(value) for value in self.args)
 
 

@@ -52,6 +52,7 @@ def gpu(**changes: Any) -> Any:
         (lambda: any_settings(block_size="16"), "block_size"),
         (lambda: any_settings(rules=5), "rules"),
         (lambda: any_settings(skip_bad="no"), "skip_bad"),
+        (lambda: any_settings(sort="no"), "sort"),
         (lambda: any_settings(reuse_uncached_first=1), "reuse_uncached_first"),
         (lambda: any_many("demo", ["8"]), "blocks"),
         (lambda: any_many("demo", "8"), "sizes"),

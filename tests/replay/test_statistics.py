@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockpool import Occupancy
+from blockpool import ConfigError, Occupancy
 from blockpool.replay import PoolRun, ReplaySettings
 from blockpool.replay.occupancy import MAX_POINTS, OccupancySeries
 from blockpool.replay.quantiles import RELATIVE_ERROR, QuantileSketch
@@ -72,11 +72,26 @@ def test_occupancy_points_are_every_stride_th(count: int) -> None:
     assert count <= MAX_POINTS or len(series.points) > MAX_POINTS // 2
 
 
-def test_the_clock_follows_the_trace_and_never_goes_back() -> None:
+def test_the_clock_follows_the_trace_and_refuses_to_go_back() -> None:
     clock = TraceClock()
-    for timestamp, now in ((1.5, 1_500_000), (0, 1_500_000), (2, 2_000_000)):
+    for timestamp, now in ((1.5, 1_500_000), (1.5, 1_500_000), (2, 2_000_000)):
         clock.advance(timestamp)
         assert (clock(), clock.unit) == (now, "seconds")
+    with pytest.raises(ConfigError, match=r"timestamp 1 ms comes before 2 ms of request 3"):
+        clock.advance(1)
+    with pytest.raises(ConfigError, match="timestamp missing"):
+        clock.advance(None)
+    clock.advance(2)
+    assert clock() == 2_000_000
+
+
+def test_a_request_of_the_past_leaves_the_pool_as_it_was() -> None:
+    run = PoolRun(2, ReplaySettings())
+    run.play(TraceRequest(9, 16, 16, block_ids=[1]))
+    with pytest.raises(ConfigError, match="comes before 9 ms"):
+        run.play(TraceRequest(8, 16, 16, block_ids=[2]))
+    assert run.play(TraceRequest(9, 32, 16, block_ids=[1, 2])) == 1
+    assert run.counts.requests == 2
 
 
 def played(times: list[float | None]) -> PoolRun:

@@ -18,6 +18,10 @@ def mooncake(**changes: Any) -> bytes:
     return line(**{"timestamp": 3, "input_length": 600, "output_length": 7, "hash_ids": [5, 9], **changes})
 
 
+def image(name: str, offset: int, length: int) -> dict[str, Any]:
+    return {"id": name, "offset": offset, "length": length}
+
+
 def test_mooncake() -> None:
     parser = LineParser()
     request = parser.parse(mooncake())
@@ -68,6 +72,41 @@ def test_token_ids() -> None:
     assert (request.lora, request.salt, request.num_prompt_blocks) == ("a", "b", 1)
 
 
+def test_images() -> None:
+    text = line(token_ids=[1, 2, 3], images=[image("x", 0, 1), {**image("y", 1, 2), "alt": "a cat"}])
+    assert LineParser().parse(text).images == [("x", 0, 1), ("y", 1, 2)]
+    assert LineParser().parse(line(token_ids=[1], images=[])).images is None
+    assert LineParser().parse(line(token_ids=[1], images=None)).images is None
+
+
+@pytest.mark.parametrize(
+    ("value", "tag"),
+    [("a", "a"), ("", ""), (7, "7"), (1.5, "1.5"), (True, "true"), (None, None), (10**30, str(10**30))],
+)
+def test_any_field_can_be_a_tag(value: object, tag: str | None) -> None:
+    name = 'odd: né"me'
+    assert LineParser(tag_field=name).parse(mooncake(**{name: value})).tag == tag
+    assert LineParser(tag_field=name).parse(mooncake()).tag is None
+    assert LineParser().parse(mooncake(**{name: value})).tag is None
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ([], "'user' cannot be a tag: text, a number, true or false is needed, not a list"),
+        ({}, "'user' cannot be a tag: text, a number, true or false is needed, not an object"),
+        ("x" * 1_001, "'user' cannot be a tag: it has 1,001 characters, more than 1,000"),
+    ],
+)
+def test_what_cannot_be_a_tag(value: object, reason: str) -> None:
+    parser = LineParser(tag_field="user")
+    with pytest.raises(BadLineError) as caught:
+        parser.parse(mooncake(user=value))
+    assert str(caught.value) == reason
+    assert parser.format is None
+    assert LineParser().parse(mooncake(user=value)).tag is None
+
+
 def test_token_ids_with_output_length_only() -> None:
     request = LineParser().parse(line(token_ids=[1], output_length=9))
     assert (request.timestamp_ms, request.output_token_ids, request.output_tokens) == (None, None, 9)
@@ -108,6 +147,23 @@ def test_ids_are_names_and_may_be_any_64_bit_integer(block_id: int) -> None:
         (line(token_ids=[1], lora=5), "lora: a string is needed, not an integer"),
         (line(token_ids=[1], salt=""), "a string that is not empty is needed"),
         (line(token_ids=[1], session_id=[]), "session_id: "),
+        (line(token_ids=[1], images={}), "images: a list is needed, not an object"),
+        (line(token_ids=[1], images=[5]), "images[0]: an object is needed, not an integer"),
+        (line(token_ids=[1], images=[{"offset": 0, "length": 1}]), "missing required field `id`"),
+        (line(token_ids=[1], images=[image("", 0, 1)]), "images[0].id: a string that is not empty is needed"),
+        (
+            line(token_ids=[1], images=[image("x", -1, 1)]),
+            "images[0].offset: an integer of 0 or more is needed",
+        ),
+        (
+            line(token_ids=[1], images=[image("x", 0, 0)]),
+            "images[0].length: an integer of 1 or more is needed",
+        ),
+        (line(token_ids=[1], images=[image("x", 0, 2)]), "images[0] ends at 2, but there are 1 token_ids"),
+        (
+            line(token_ids=[1, 2], images=[image("x", 0, 2), image("x", 1, 1)]),
+            "images[1] begins at 1, but the one before it ends at 2",
+        ),
         (line(token_ids=[1], timestamp=-1), "timestamp out of range"),
         (line(token_ids=[1], timestamp=1e300), "timestamp out of range"),
         (line(token_ids=[1], timestamp=10**400), "timestamp out of range"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from blockpool import ConfigError
+from blockpool.core.extra_keys import MultiModalInput
 from blockpool.replay import ReplaySettings, replay
 from blockpool.trace import (
     WORKLOAD_KINDS,
@@ -45,6 +46,7 @@ def test_all_fields_are_read_back(tmp_path: Path) -> None:
         output_tokens=3,
         lora="adapter",
         salt="pepper",
+        images=[MultiModalInput("cat", 0, 1), MultiModalInput("dog", 1, 1)],
     )
     with open_trace_for_writing(tmp_path / "t") as file:
         write_trace([request], file, "tokens", block_size=16)
@@ -131,3 +133,22 @@ def test_the_bundled_trace_is_what_its_recipe_makes(tmp_path: Path) -> None:
     made_again = [(request, request.block_size) for request in TraceReader(tmp_path / "demo")]
     assert [(request, request.block_size) for request in TraceReader("demo")] == made_again
     assert len(made_again) == 1000
+
+
+def test_images_tell_blocks_apart_in_both_forms(tmp_path: Path) -> None:
+    def request(*images: tuple[str, int, int]) -> TraceRequest:
+        inputs = [MultiModalInput(*image) for image in images] or None
+        return TraceRequest(None, 6, 2, token_ids=[1, 2, 3, 4, 5, 6], images=inputs)
+
+    requests = [
+        request(),
+        request(("x", 3, 1)),
+        request(("y", 3, 1)),
+        request(("x", 3, 1), ("y", 5, 1)),
+        request(("x", 2, 2)),
+    ]
+    assert replay(requests, 100).counts.hit_blocks == 0 + 1 + 1 + 2 + 1
+    with open_trace_for_writing(tmp_path / "t") as file:
+        write_trace(requests, file, "mooncake", block_size=2)
+    assert replay(tmp_path / "t", 100).counts == replay(requests, 100).counts
+    assert replay(requests, 100, ReplaySettings(rules="engine")).counts.hit_blocks == 0 + 1 + 1 + 2 + 1

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 
 import blockpool
+from blockpool.commands.html_report import html_option, html_report
 from blockpool.commands.options import (
     check_hash_is_used,
     check_hash_was_used,
@@ -27,6 +29,9 @@ from blockpool.replay.settings import DEFAULT_HASH
 from blockpool.replay.sizes import parse_sampling
 from blockpool.replay.tables import PLAIN_WIDTH
 
+if TYPE_CHECKING:
+    from blockpool.replay.html.page import Page
+
 
 @click.command("curve", short_help="Hits at every size, in one pass.")
 @trace_argument
@@ -34,10 +39,8 @@ from blockpool.replay.tables import PLAIN_WIDTH
 @playing_options
 @click.option(
     "--policies",
-    default=LRU,
-    show_default=True,
     metavar="NAME[,NAME...]",
-    help=f"Compare with other policies: {', '.join(POLICIES)}.",
+    help=f"Compare with other policies: {', '.join(POLICIES)}.  [default: {LRU}; all of them for --html]",
 )
 @click.option(
     "--verify",
@@ -57,6 +60,7 @@ from blockpool.replay.tables import PLAIN_WIDTH
     help="Of the sample and of the random sizes.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print every step of the curve as CSV.")
+@html_option
 def curve_command(
     trace: str,
     blocks: str | None,
@@ -68,13 +72,15 @@ def curve_command(
     hash_algorithm: str | None,
     reuse_uncached_first: bool,
     skip_bad: bool,
+    sort: bool,
     jobs: int | None,
     as_json: bool,
-    policies: str,
+    policies: str | None,
     verify: int,
     sample: str | None,
     seed: int,
     as_csv: bool,
+    html: str | None,
 ) -> None:
     """Tell the hits at every size of the pool, exactly and in one pass.
 
@@ -88,8 +94,12 @@ def curve_command(
         )
     )
     _refuse_options_without_effect(
-        replays=bool(verify or sizes), random=bool(verify or sample is not None), only_curve=as_csv
+        replays=bool(verify or sizes),
+        random=bool(verify or sample is not None),
+        only_curve=as_csv and html is None,
     )
+    if policies is None:
+        policies = LRU if html is None or sample is not None else ",".join(POLICIES)
     names = as_usage(lambda: parse_policies(policies))
     one_in = as_usage(lambda: 1 if sample is None else parse_sampling(sample))
     settings = as_usage(
@@ -98,29 +108,38 @@ def curve_command(
             window=window,
             reuse_uncached_first=reuse_uncached_first,
             skip_bad=skip_bad,
+            sort=sort,
             block_size=block_size,
             hash_algorithm=hash_algorithm or DEFAULT_HASH,
         )
     )
     check_hash_is_used(trace, hash_algorithm, block_size=block_size, skip_bad=skip_bad)
-    with progress_bar() as bar:
-        reading = bar.add_task("reading", total=None)
-        verifying = bar.add_task("verifying", total=verify, visible=bool(verify))
-        found = as_usage(
-            lambda: study(
-                trace,
-                settings,
-                blocks=sizes,
-                policies=names,
-                verify=verify,
-                one_in=one_in,
-                seed=seed,
-                jobs=jobs,
-                progress=None if bar.disable else show_fraction(bar, reading),
-                finished=lambda done: bar.update(verifying, completed=done),
+    with html_report(html, trace) as write:
+        with progress_bar() as bar:
+            reading = bar.add_task("reading", total=None)
+            verifying = bar.add_task("verifying", total=verify, visible=bool(verify))
+            found = as_usage(
+                lambda: study(
+                    trace,
+                    settings,
+                    blocks=sizes,
+                    policies=names,
+                    verify=verify,
+                    one_in=one_in,
+                    seed=seed,
+                    jobs=jobs,
+                    progress=None if bar.disable else show_fraction(bar, reading),
+                    finished=lambda done: bar.update(verifying, completed=done),
+                )
             )
-        )
-    check_hash_was_used(hash_algorithm, found.curve.trace_format)
+        check_hash_was_used(hash_algorithm, found.curve.trace_format)
+
+        def page() -> Page:
+            from blockpool.replay.html.curve_page import curve_page
+
+            return curve_page(found)
+
+        write(page)
     if as_json:
         click.echo(
             json.dumps(

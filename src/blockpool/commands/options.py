@@ -50,6 +50,10 @@ hash_option = click.option(
     help=f"How token ids are hashed; for token-id traces only.  [default: {DEFAULT_HASH}]",
 )
 
+sort_option = click.option(
+    "--sort", is_flag=True, help="Play by timestamp, with the trace in memory, whatever its order."
+)
+
 
 def playing_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options of everything that plays a trace."""
@@ -72,6 +76,7 @@ def playing_options(command: Callable[..., None]) -> Callable[..., None]:
             help="Recycle blocks that can never hit before those that can.",
         ),
         click.option("--skip-bad", is_flag=True, help="Count bad lines instead of stopping."),
+        sort_option,
         click.option(
             "--jobs",
             type=click.IntRange(1),

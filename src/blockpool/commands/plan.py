@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 
 import blockpool
+from blockpool.commands.html_report import html_option, html_report
 from blockpool.commands.options import (
     check_hash_is_used,
     hash_option,
     not_empty,
     rules_option,
+    sort_option,
     trace_argument,
     window_option,
 )
 from blockpool.commands.progress import progress_bar, show_fraction
 from blockpool.commands.usage import as_usage, refuse_if_given
+from blockpool.replay.curves.policy_points import POLICIES
 from blockpool.replay.plans.kv_dtype import KV_DTYPES
 from blockpool.replay.plans.model_catalog import load_model_shape
 from blockpool.replay.plans.plan import plan_capacity
@@ -31,6 +35,9 @@ from blockpool.replay.sizes import parse_bytes
 from blockpool.replay.tables import PLAIN_WIDTH
 from blockpool.trace.formats import MAX_BLOCK_SIZE
 from blockpool.trace.generator import MAX_SEED
+
+if TYPE_CHECKING:
+    from blockpool.replay.html.page import Page
 
 
 @click.command("plan", short_help="Size the cache of a model.")
@@ -101,7 +108,9 @@ from blockpool.trace.generator import MAX_SEED
 @window_option
 @hash_option
 @click.option("--skip-bad", is_flag=True, help="Count bad lines instead of stopping.")
+@sort_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@html_option
 def plan_command(
     trace: str,
     model: str,
@@ -119,7 +128,9 @@ def plan_command(
     window: str,
     hash_algorithm: str | None,
     skip_bad: bool,
+    sort: bool,
     as_json: bool,
+    html: str | None,
 ) -> None:
     """Size the cache of a model: what fits into the memory, and what the trace makes of it.
 
@@ -150,6 +161,7 @@ def plan_command(
         rules=rules,
         window=window,
         skip_bad=skip_bad,
+        sort=sort,
         block_size=block_size,
         hash_algorithm=hash_algorithm or DEFAULT_HASH,
     )
@@ -157,9 +169,27 @@ def plan_command(
     shape = load_model_shape(model)
     if not shape.has_constant_part:
         refuse_if_given("max_running", "is for windows and states of running requests; this model needs none")
-    with progress_bar() as bar:
-        show = show_fraction(bar, bar.add_task("planning", total=None))
-        plan = plan_capacity(trace, shape, settings, replay, progress=None if bar.disable else show)
+    with html_report(html, trace) as write:
+        with progress_bar() as bar:
+            show = show_fraction(bar, bar.add_task("planning", total=None))
+            plan = as_usage(
+                lambda: plan_capacity(
+                    trace,
+                    shape,
+                    settings,
+                    replay,
+                    policies=() if html is None else POLICIES,
+                    progress=None if bar.disable else show,
+                ),
+                fields=("sort",),
+            )
+
+        def page() -> Page:
+            from blockpool.replay.html.plan_page import plan_page
+
+            return plan_page(trace, plan)
+
+        write(page)
     if as_json:
         report = plan_as_dict(trace, plan, version=blockpool.__version__, compiled=blockpool.COMPILED)
         click.echo(json.dumps(report, indent=2, allow_nan=False))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TypeVar
 
 import click
@@ -13,13 +13,21 @@ from blockpool.errors import ConfigError, printable
 T = TypeVar("T")
 
 
-def as_usage(call: Callable[[], T]) -> T:
-    """Runs a call that reads options: what it does not like is a usage error."""
+def as_usage(call: Callable[[], T], *, fields: Container[str] | None = None) -> T:
+    """Runs a call that reads options: what it does not like is a usage error.
+
+    Args:
+        call: What to run.
+        fields: Of these settings only; what else is wrong stays an error of the domain.
+    """
     try:
         return call()
     except ConfigError as error:
+        if fields is not None and error.field not in fields:
+            raise
         option = error.field.replace("_", "-")
-        raise click.UsageError(printable(f"--{option} {error.value}: {error.reason}")) from None
+        value = "" if error.value is True or error.value is None else f" {error.value}"
+        raise click.UsageError(printable(f"--{option}{value}: {error.reason}")) from None
 
 
 def given(parameter: str) -> bool:

@@ -9,8 +9,12 @@ from typing import TypeVar
 from blockpool.errors import ArgumentError, TraceError
 from blockpool.trace.reader import TraceReader
 from blockpool.trace.request import TraceRequest
+from blockpool.trace.time_order import TimeOrder, sorted_by_time
 
 T = TypeVar("T")
+
+REQUESTS_NAME = "<requests>"
+"""What errors call requests that come from Python."""
 
 
 def as_number(field: str, value: object) -> float:
@@ -43,19 +47,41 @@ def check_trace(trace: object) -> None:
         raise ArgumentError("trace", trace, "a path or requests are needed")
 
 
-def known_requests(requests: Iterable[TraceRequest]) -> Iterator[TraceRequest]:
-    """The requests, at least one.
+def known_requests(requests: Iterable[TraceRequest], *, sort: bool = False) -> Iterator[TraceRequest]:
+    """The requests, at least one, in an order in which time does not go back.
+
+    Args:
+        requests: A reader, or requests that come from Python.
+        sort: Put them in order of time first, in memory.
 
     Raises:
         ArgumentError: One of them is no request.
-        TraceError: There is none.
+        TraceError: There is none; or, unless `sort`, a timestamp goes back or is missing on some.
+        ConfigError: With `sort`, when there are no timestamps.
     """
+    if isinstance(requests, TraceReader):
+        # A reader checks all of this itself, and knows file and line.
+        yield from requests.by_time() if sort else requests
+        return
+    numbered = enumerate(_only_requests(requests), start=1)
+    if sort:
+        for request, _ in sorted_by_time((request, number) for number, request in numbered):
+            yield request
+        return
+    time_order = TimeOrder("request")
+    for number, request in numbered:
+        fault = time_order.fault(request.timestamp_ms, number)
+        if fault:
+            raise TraceError(REQUESTS_NAME, number, fault)
+        yield request
+
+
+def _only_requests(requests: Iterable[TraceRequest]) -> Iterator[TraceRequest]:
     empty = True
     for request in requests:
         if not isinstance(request, TraceRequest):
             raise ArgumentError("trace", request, "a TraceRequest is needed")
         empty = False
         yield request
-    # A reader has said so itself, and knows the file.
-    if empty and not isinstance(requests, TraceReader):
-        raise TraceError("<requests>", 0, "no requests")
+    if empty:
+        raise TraceError(REQUESTS_NAME, 0, "no requests")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sized
 
 from blockpool.errors import ConfigError
 from blockpool.replay.arguments import as_instance, check_trace, known_requests
+from blockpool.replay.misses.tags import tag_field_to_read
 from blockpool.replay.pool_run import PoolRun
 from blockpool.replay.result import ReplayResult
 from blockpool.replay.settings import LAST_HALF, ReplaySettings, check_pool_blocks
@@ -25,24 +26,27 @@ def replay(
     blocks: int,
     settings: ReplaySettings | None = None,
     *,
+    pictures: bool = False,
     progress: Progress | None = None,
     perf_counter: Callable[[], float] = time.perf_counter,
 ) -> ReplayResult:
     """Plays a trace through a cold `BlockPool` and tells how well it did.
 
-    Equal input gives equal results, wall time aside. Memory follows the pool, not the trace.
+    Equal input gives equal results, wall time aside. Memory follows the pool, not the trace; with `explain` also the
+    distinct blocks of the trace.
 
     Args:
         trace: A file, the strings "-" (standard input) or "demo" (the bundled trace), or requests. Requests
             with the window "last-half" must have a length.
         blocks: Usable blocks, 1 … 100,000,000; `num_gpu_blocks` of the pool is one more.
         settings: By default trace rules over the whole trace.
+        pictures: Collect what only a report draws, too.
         progress: Called every 64 requests with the fraction of the file that has been read, or None when
             its size is unknown.
         perf_counter: Seconds for the speed figures.
 
     Raises:
-        TraceError: A bad line, a damaged archive, no requests.
+        TraceError: A bad line, a damaged archive, no requests; a timestamp that goes back, unless `sort`.
         ConfigError: A number or a combination that cannot be right.
         OSError: The trace cannot be read.
         InvariantError: With `check_every`, when the pool contradicts itself.
@@ -53,15 +57,11 @@ def replay(
     if isinstance(trace, (str, os.PathLike)):
         with spooled(trace, again=settings.window == LAST_HALF) as (path, name):
             first_measured = find_window(path, name, settings)
-            return replay_file(path, name, blocks, settings, first_measured, progress, perf_counter)
-    run = PoolRun(blocks, settings)
-    first_measured = 0
-    if settings.window == LAST_HALF:
-        if not isinstance(trace, Sized):
-            raise ConfigError("window", settings.window, "needs requests with a length, a list for example")
-        first_measured = len(trace) // 2
+            return replay_file(path, name, blocks, settings, first_measured, pictures, progress, perf_counter)
+    run = PoolRun(blocks, settings, pictures=pictures)
+    first_measured = first_of(trace, settings)
     start = perf_counter()
-    _play_all(run, trace, first_measured, lambda: None, progress)
+    _play_all(run, known_requests(trace, sort=settings.sort), first_measured, lambda: None, progress)
     return run.result(perf_counter() - start)
 
 
@@ -69,7 +69,16 @@ def find_window(path: TracePath, name: str | None, settings: ReplaySettings) -> 
     """Number of the first request to be measured, from 0. Reads the trace when that depends on its length."""
     if settings.window != LAST_HALF:
         return 0
-    return count_requests(_reader(path, name, settings)) // 2
+    return count_requests(open_trace(path, name, settings)) // 2
+
+
+def first_of(requests: Iterable[TraceRequest], settings: ReplaySettings) -> int:
+    """Number of the first request to be measured, of requests that come from Python."""
+    if settings.window != LAST_HALF:
+        return 0
+    if not isinstance(requests, Sized):
+        raise ConfigError("window", settings.window, "needs requests with a length, a list for example")
+    return len(requests) // 2
 
 
 def replay_file(
@@ -78,6 +87,7 @@ def replay_file(
     blocks: int,
     settings: ReplaySettings,
     first_measured: int,
+    pictures: bool = False,
     progress: Progress | None = None,
     perf_counter: Callable[[], float] = time.perf_counter,
 ) -> ReplayResult:
@@ -88,8 +98,8 @@ def replay_file(
         name: What errors call it; None: its path.
         first_measured: From `find_window`.
     """
-    reader = _reader(path, name, settings)
-    run = PoolRun(blocks, settings)
+    reader = open_trace(path, name, settings)
+    run = PoolRun(blocks, settings, pictures=pictures)
     start = perf_counter()
     _play_all(run, reader, first_measured, reader.fraction_read, progress)
     return run.result(perf_counter() - start, trace_format=reader.format, bad_lines=reader.bad_lines)
@@ -102,13 +112,28 @@ def _play_all(
     fraction_read: Callable[[], float | None],
     progress: Progress | None,
 ) -> None:
-    for number, request in enumerate(known_requests(requests)):
+    reader = requests if isinstance(requests, TraceReader) else None
+    for number, request in enumerate(requests):
         if number and number == first_measured:
             run.restart_window()
-        run.play(request)
+        run.play(request, reader.line if reader is not None else None)
         if progress is not None and number % _REQUESTS_PER_PROGRESS == 0:
             progress(fraction_read())
 
 
-def _reader(path: TracePath, name: str | None, settings: ReplaySettings) -> TraceReader:
-    return TraceReader(path, block_size=settings.block_size, skip_bad=settings.skip_bad, name=name)
+def open_trace(path: TracePath, name: str | None, settings: ReplaySettings) -> TraceReader:
+    """The reader that the settings ask for; opens nothing yet.
+
+    Args:
+        path: As `TraceReader` takes it.
+        name: What errors call it; None: its path.
+        settings: How to read it.
+    """
+    return TraceReader(
+        path,
+        block_size=settings.block_size,
+        skip_bad=settings.skip_bad,
+        sort=settings.sort,
+        name=name,
+        tag_field=tag_field_to_read(settings.tag),
+    )

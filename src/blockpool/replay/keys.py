@@ -17,7 +17,7 @@ class KeyMaker:
     """Makes cache keys.
 
     A trace with block ids already says which prefixes are equal: the key is the id, as nine bytes. A trace
-    with token ids is hashed, block by block, with adapter and salt as extra keys and always the same seed.
+    with token ids is hashed, block by block, with adapter, salt and images as extra keys and always the same seed.
     """
 
     def __init__(self, hash_algorithm: str, *, plain_ids: bool = False) -> None:
@@ -46,7 +46,7 @@ class KeyMaker:
                 tokens, exactly that when it has block ids.
         """
         if request.block_ids is not None:
-            return self._id_keys(request.block_ids[: _num_full_blocks(request)])
+            return self._id_keys(request.block_ids[: num_full_blocks(request)])
         assert request.token_ids is not None
         tokens = request.token_ids
         if request.output_token_ids:
@@ -58,9 +58,13 @@ class KeyMaker:
         block_size = hasher.block_size
         num_full = len(tokens) // block_size
         full_extra, tail_extra = None, None
-        if request.lora is not None or request.salt is not None:
+        if request.lora is not None or request.salt is not None or request.images:
             *full_extra, tail_extra = block_extra_keys(
-                num_full + 1, block_size, lora_name=request.lora, cache_salt=request.salt
+                num_full + 1,
+                block_size,
+                lora_name=request.lora,
+                mm_inputs=request.images or (),
+                cache_salt=request.salt,
             )
         keys: list[bytes] = list(hasher.hash_tokens(tokens, None, full_extra))
         tail = tokens[num_full * block_size :]
@@ -80,8 +84,8 @@ class KeyMaker:
         return self._hasher
 
 
-def _num_full_blocks(request: TraceRequest) -> int:
-    """Full blocks of a prompt given by ids: all but the last, and the last when it is as large as a block.
+def num_full_blocks(request: TraceRequest) -> int:
+    """Full blocks of a prompt: all but the last, and the last when it is as large as a block.
 
     When the trace gives tokens per block and no block size, the largest block of the request is the measure.
     """

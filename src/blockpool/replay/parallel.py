@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
 
 from blockpool.core.arguments import as_list, as_size
 from blockpool.errors import BlockPoolError, ConfigError
@@ -16,6 +17,8 @@ from blockpool.replay.driver import find_window, replay_file
 from blockpool.replay.result import ReplayResult
 from blockpool.replay.settings import ReplaySettings, check_pool_blocks
 from blockpool.trace.source import TracePath, check_path, spooled
+
+Result = TypeVar("Result")
 
 _MAX_PROCESSES = 61  # more cannot be waited for on Windows
 
@@ -26,6 +29,7 @@ def replay_many(
     settings: ReplaySettings | None = None,
     *,
     jobs: int | None = None,
+    pictures: bool = False,
     finished: Callable[[int], None] | None = None,
 ) -> list[ReplayResult]:
     """Plays one trace through several cold pools, each in a process of its own.
@@ -38,6 +42,7 @@ def replay_many(
         sizes: Usable blocks of each pool, at least one.
         settings: The same for all; by default trace rules over the whole trace.
         jobs: Processes at a time; by default one per processor. 1 does all of it in this process.
+        pictures: Collect what only a report draws, too, of the first pool.
         finished: Called with the number of finished pools whenever one is done.
 
     Returns:
@@ -48,6 +53,25 @@ def replay_many(
         OSError: The trace cannot be read.
     """
     settings = as_instance("settings", settings or ReplaySettings(), ReplaySettings)
+    return play_sizes(replay_file, trace, sizes, settings, jobs=jobs, pictures=pictures, finished=finished)
+
+
+def play_sizes(
+    play_file: Callable[..., Result],
+    trace: TracePath,
+    sizes: Sequence[int],
+    settings: ReplaySettings,
+    *,
+    jobs: int | None = None,
+    pictures: bool = False,
+    finished: Callable[[int], None] | None = None,
+) -> list[Result]:
+    """Plays one trace through several pools in some way; see `replay_many`.
+
+    Args:
+        play_file: Takes path, name, usable blocks, settings, the number of the first measured request and whether
+            pictures are wanted, as `replay_file` does. It can be pickled, as its results can.
+    """
     check_path(trace)
     as_list("sizes", sizes)
     if not len(sizes):
@@ -58,29 +82,32 @@ def replay_many(
     jobs = min(jobs, len(sizes), _MAX_PROCESSES)
     with spooled(trace, again=True) as (path, name):
         first_measured = find_window(path, name, settings)
-        tasks = [(path, name, size, settings, first_measured) for size in sizes]
+        tasks = [
+            (path, name, size, settings, first_measured, pictures and not number)
+            for number, size in enumerate(sizes)
+        ]
         if jobs > 1:
-            return _run_in_processes(tasks, jobs, finished)
-        results = []
+            return _run_in_processes(play_file, tasks, jobs, finished)
+        results: list[Result] = []
         for task in tasks:
-            results.append(replay_file(*task))
+            results.append(play_file(*task))
             if finished is not None:
                 finished(len(results))
         return results
 
 
-_Task = tuple[TracePath, "str | None", int, ReplaySettings, int]
-
-
 def _run_in_processes(
-    tasks: list[_Task], jobs: int, finished: Callable[[int], None] | None
-) -> list[ReplayResult]:
+    play_file: Callable[..., Result],
+    tasks: Sequence[tuple[object, ...]],
+    jobs: int,
+    finished: Callable[[int], None] | None,
+) -> list[Result]:
     before = set(multiprocessing.active_children())
     executor = ProcessPoolExecutor(
         jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_die_quietly_on_interrupt
     )
     try:
-        futures: list[Future[ReplayResult]] = [executor.submit(replay_file, *task) for task in tasks]
+        futures: list[Future[Result]] = [executor.submit(play_file, *task) for task in tasks]
         for done, future in enumerate(as_completed(futures), start=1):
             future.result()
             if finished is not None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.pool import BlockPool
+from blockpool.core.types import MetricsCollector
+from blockpool.replay.block_map import BlockMapSampler
 from blockpool.replay.keys import KeyMaker
+from blockpool.replay.misses.pool_misses import EvictionListener, PoolMisses
 from blockpool.replay.occupancy import OccupancySeries
 from blockpool.replay.residency import ResidencyMeter, TraceClock
-from blockpool.replay.result import ReplayResult, WindowCounts
+from blockpool.replay.result import ReplayPictures, ReplayResult, WindowCounts
 from blockpool.replay.rules import RequestPlan, plan_request
 from blockpool.replay.settings import ReplaySettings, check_pool_blocks
 from blockpool.trace.request import TraceRequest
@@ -15,10 +18,10 @@ from blockpool.trace.request import TraceRequest
 _GROUP_ID = 0
 _GROUP_IDS = [_GROUP_ID]
 # The pool's block size matters for events only, which are off here; blocks of a trace may be of unequal size.
-_POOL_BLOCK_SIZE = 16
+POOL_BLOCK_SIZE = 16
 
 
-class _PoolRequest:
+class PoolRequest:
     """What `BlockPool` reads of a request."""
 
     __slots__ = ("block_hashes",)
@@ -42,12 +45,13 @@ class PoolRun:
         counts: What has been counted in the window.
     """
 
-    def __init__(self, blocks: int, settings: ReplaySettings) -> None:
+    def __init__(self, blocks: int, settings: ReplaySettings, *, pictures: bool = False) -> None:
         """Makes the pool.
 
         Args:
             blocks: Usable blocks, 1 … 100,000,000.
             settings: The window is the caller's business: `restart_window`.
+            pictures: Collect what only a report draws, too.
 
         Raises:
             ConfigError: `blocks` is out of range.
@@ -55,17 +59,23 @@ class PoolRun:
         check_pool_blocks(blocks)
         self._blocks = blocks
         self._settings = settings
+        self._block_map = BlockMapSampler(blocks) if pictures else None
         self._clock = TraceClock()
         self._residency = ResidencyMeter(settings.sample_rate_for(blocks), self._clock)
         self._key_maker = KeyMaker(settings.hash_algorithm)
         self._requests_seen = 0
         self._played_requests = 0
         self._played_blocks = 0
+        self._misses: PoolMisses | None = None
+        collector: MetricsCollector = self._residency.collector
+        if settings.explain:
+            self._misses = PoolMisses(blocks, settings, self._key_maker)
+            collector = EvictionListener(collector, self._misses.note_eviction)
         self.pool = BlockPool(
             blocks + 1,
             True,
-            _POOL_BLOCK_SIZE,
-            metrics_collector=self._residency.collector,
+            POOL_BLOCK_SIZE,
+            metrics_collector=collector,
             reuse_uncached_first=settings.reuse_uncached_first,
         )
         self.restart_window()
@@ -75,26 +85,39 @@ class PoolRun:
         self.counts = WindowCounts()
         self._occupancy = OccupancySeries()
         self._residency.restart()
+        if self._misses is not None:
+            self._misses.restart()
+        if self._block_map is not None:
+            self._block_map.restart()
         self._evictions_before = self.pool.num_evictions
 
-    def play(self, request: TraceRequest) -> int | None:
+    def play(self, request: TraceRequest, line: int | None = None) -> int | None:
         """Plays one request: look up, take the rest, index, give back tail first.
 
         A request that needs more blocks than the pool has is refused before anything is touched.
+
+        Args:
+            request: The request.
+            line: Where it stands in its file, for the costliest misses.
 
         Returns:
             Blocks found in the cache, or None when the request was refused.
 
         Raises:
+            ConfigError: Its timestamp comes before that of the request before; nothing has changed.
             InvariantError: With `check_every`, when the pool contradicts itself.
         """
         self._clock.advance(request.timestamp_ms)
         plan = plan_request(request, self._settings.rules, self._key_maker)
         self.counts.requests += 1
         num_hits = None
+        if self._misses is not None:
+            self._misses.begin(request, self._requests_seen, line, self._clock() / 1e9)
         if plan.num_blocks > self._blocks:
             self.counts.refused += 1
             self.counts.largest_refused_blocks = max(self.counts.largest_refused_blocks, plan.num_blocks)
+            if self._misses is not None:
+                self._misses.note_refused(request, plan)
         else:
             num_hits = self._play_plan(request, plan)
         self._requests_seen += 1
@@ -110,6 +133,9 @@ class PoolRun:
             seconds: Wall time that all `play` calls took, with whatever brought the requests.
             trace_format: Of the trace the requests came from.
             bad_lines: Lines of it that were skipped.
+
+        Raises:
+            ConfigError: No request has the field that the settings name as tag.
         """
         return ReplayResult(
             blocks=self._blocks,
@@ -123,23 +149,39 @@ class PoolRun:
             played_requests=self._played_requests,
             played_blocks=self._played_blocks,
             seconds=seconds,
+            misses=None if self._misses is None else self._misses.report(),
+            pictures=self._pictures(),
         )
+
+    def _pictures(self) -> ReplayPictures | None:
+        if self._block_map is None:
+            return None
+        return ReplayPictures(self._block_map.result(), self._residency.histograms())
+
+    def _is_resident(self, key: bytes) -> bool:
+        return self.pool.get_cached_block(key, _GROUP_IDS) is not None
 
     def _play_plan(self, request: TraceRequest, plan: RequestPlan) -> int:
         pool = self.pool
         blocks: list[KVCacheBlock] = pool.find_longest_prefix(plan.keys, _GROUP_IDS, plan.max_hit_blocks)[0]
         num_hits = len(blocks)
+        if self._misses is not None:
+            self._misses.note_looked_up(request, plan, num_hits, self._is_resident)
         pool.touch(blocks)
         blocks = blocks + pool.get_new_blocks(plan.num_blocks - num_hits)
         pool.cache_full_blocks(
-            _PoolRequest(plan.keys),
+            PoolRequest(plan.keys),
             blocks,
             num_hits,
             len(plan.keys),
-            _POOL_BLOCK_SIZE,
+            POOL_BLOCK_SIZE,
             _GROUP_ID,
         )
+        if self._misses is not None:
+            self._misses.note_indexed(request, plan)
         self._occupancy.add(self._requests_seen, request.timestamp_ms, pool.occupancy())
+        if self._block_map is not None:
+            self._block_map.add(self._requests_seen, request.timestamp_ms, blocks[num_hits:], blocks)
         pool.free_blocks(reversed(blocks))
         self._residency.collect()
         self._count(request, plan, num_hits)

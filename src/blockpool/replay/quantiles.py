@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 RELATIVE_ERROR = 0.01
 
@@ -37,6 +38,16 @@ class QuantileSketch:
             return
         bucket = math.ceil(math.log(min(value, _LARGEST)) / _LOG_GAMMA)
         self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+
+    @property
+    def zeros(self) -> int:
+        """Numbers that count as 0."""
+        return self._zeros
+
+    def buckets(self) -> Iterator[tuple[float, int]]:
+        """Of each bucket the lower bound and how many numbers are above it, up to (1 + e) / (1 - e) times as large."""
+        for bucket, count in self._buckets.items():
+            yield math.exp((bucket - 1) * _LOG_GAMMA), count
 
     def quantile(self, fraction: float) -> float | None:
         """The number below or at which that fraction of all numbers lies.

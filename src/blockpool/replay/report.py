@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from blockpool.replay.result import ReplayResult
+from blockpool.replay.misses.miss_dict import misses_as_dict
+from blockpool.replay.residency import Residency
+from blockpool.replay.result import ReplayResult, WindowCounts
 from blockpool.replay.settings import ReplaySettings
 
 REPORT_SCHEMA = "blockpool.replay/1"
@@ -34,14 +36,9 @@ def report_as_dict(
     }
 
 
-def _result_as_dict(result: ReplayResult) -> dict[str, Any]:
-    counts = result.counts
-    means = result.occupancy_means
-    residency = result.residency
+def counts_as_dict(counts: WindowCounts) -> dict[str, Any]:
+    """Counts and the rates that follow from them."""
     return {
-        "blocks": result.blocks,
-        "trace_format": result.trace_format,
-        "bad_lines": result.bad_lines,
         "requests": counts.requests,
         "refused": counts.refused,
         "largest_refused_blocks": counts.largest_refused_blocks,
@@ -52,20 +49,36 @@ def _result_as_dict(result: ReplayResult) -> dict[str, Any]:
         "evictions": counts.evictions,
         "token_hit_rate": counts.token_hit_rate,
         "block_hit_rate": counts.block_hit_rate,
+    }
+
+
+def residency_as_dict(residency: Residency) -> dict[str, Any]:
+    """Residency with its unit and its error."""
+    return {
+        "unit": residency.unit,
+        "sample_rate": residency.sample_rate,
+        "relative_error": residency.relative_error,
+        "lifetime": residency.lifetime._asdict(),
+        "idle": residency.idle._asdict(),
+        "reuse_gap": residency.reuse_gap._asdict(),
+        "recycled": residency.recycled,
+    }
+
+
+def _result_as_dict(result: ReplayResult) -> dict[str, Any]:
+    means = result.occupancy_means
+    return {
+        "blocks": result.blocks,
+        "trace_format": result.trace_format,
+        "bad_lines": result.bad_lines,
+        **counts_as_dict(result.counts),
         "occupancy": {
             "mean": None if means is None else means._asdict(),
             "stride": result.occupancy_stride,
             "points": [point._asdict() for point in result.occupancy_points],
         },
-        "residency": {
-            "unit": residency.unit,
-            "sample_rate": residency.sample_rate,
-            "relative_error": residency.relative_error,
-            "lifetime": residency.lifetime._asdict(),
-            "idle": residency.idle._asdict(),
-            "reuse_gap": residency.reuse_gap._asdict(),
-            "recycled": residency.recycled,
-        },
+        "residency": residency_as_dict(result.residency),
+        "misses": None if result.misses is None else misses_as_dict(result.misses),
         "played_requests": result.played_requests,
         "played_blocks": result.played_blocks,
         "seconds": result.seconds,

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from blockpool.core.metrics import KVCacheMetricsCollector
+from blockpool.errors import ConfigError
+from blockpool.replay.histogram import ResidencyHistograms, histogram
 from blockpool.replay.quantiles import RELATIVE_ERROR, QuantileSketch
+from blockpool.trace.time_order import TimeOrder
 
 _SAMPLING_SEED = 0
 
 
-class TraceClock:
-    """Nanoseconds for the metrics collector: the trace's own time, or one second per request without times.
-
-    A timestamp that goes back leaves the clock where it is: the order of the file is the order of play.
+class ResidencyClock(Protocol):
+    """Nanoseconds.
 
     Attributes:
         unit: "seconds" or "requests", what one second of this clock stands for.
     """
 
-    __slots__ = ("_now_ns", "unit")
+    unit: str
+
+    def __call__(self) -> int:
+        """The time."""
+
+
+class TraceClock:
+    """Nanoseconds for the metrics collector: the trace's own time, or one second per request without times.
+
+    Attributes:
+        unit: "seconds" or "requests", what one second of this clock stands for.
+    """
+
+    __slots__ = ("_now_ns", "_num_requests", "_order", "unit")
 
     def __init__(self) -> None:
         self._now_ns = 0
+        self._num_requests = 0
+        self._order = TimeOrder("request")
         self.unit = "requests"
 
     def __call__(self) -> int:
@@ -31,12 +47,20 @@ class TraceClock:
         return self._now_ns
 
     def advance(self, timestamp_ms: float | None) -> None:
-        """Moves on to the next request."""
+        """Moves on to the next request.
+
+        Raises:
+            ConfigError: The timestamp comes before that of the request before, or only one of them has one.
+        """
+        fault = self._order.fault(timestamp_ms, self._num_requests + 1)
+        if fault:
+            raise ConfigError("timestamp_ms", timestamp_ms, fault)
+        self._num_requests += 1
         if timestamp_ms is None:
             self._now_ns += 1_000_000_000
         else:
             self.unit = "seconds"
-            self._now_ns = max(self._now_ns, round(timestamp_ms * 1_000_000))
+            self._now_ns = round(timestamp_ms * 1_000_000)
 
 
 class Quantiles(NamedTuple):
@@ -77,7 +101,7 @@ class ResidencyMeter:
         collector: What the pool calls.
     """
 
-    def __init__(self, sample_rate: float, clock: TraceClock) -> None:
+    def __init__(self, sample_rate: float, clock: ResidencyClock) -> None:
         self.collector = KVCacheMetricsCollector(
             sample_rate, clock=clock, random=random.Random(_SAMPLING_SEED).random
         )
@@ -109,12 +133,19 @@ class ResidencyMeter:
             unit=self._clock.unit,
             sample_rate=self._sample_rate,
             relative_error=RELATIVE_ERROR,
-            lifetime=_quantiles(self._lifetime),
-            idle=_quantiles(self._idle),
-            reuse_gap=_quantiles(self._reuse_gap),
+            lifetime=quantiles_of(self._lifetime),
+            idle=quantiles_of(self._idle),
+            reuse_gap=quantiles_of(self._reuse_gap),
             recycled=self._recycled,
         )
 
+    def histograms(self) -> ResidencyHistograms:
+        """How it is spread."""
+        return ResidencyHistograms(
+            histogram(self._lifetime), histogram(self._idle), histogram(self._reuse_gap)
+        )
 
-def _quantiles(sketch: QuantileSketch) -> Quantiles:
+
+def quantiles_of(sketch: QuantileSketch) -> Quantiles:
+    """Median, p90 and p99 of what was added."""
     return Quantiles(sketch.count, sketch.quantile(0.5), sketch.quantile(0.9), sketch.quantile(0.99))

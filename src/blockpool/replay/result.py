@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from blockpool.replay.block_map import BlockMap
+from blockpool.replay.histogram import ResidencyHistograms
 from blockpool.replay.hit_rates import HitRates
+from blockpool.replay.misses.miss_report import MissReport
 from blockpool.replay.occupancy import OccupancyMeans, OccupancyPoint
 from blockpool.replay.residency import Residency
 
@@ -37,6 +40,19 @@ class WindowCounts(HitRates):
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayPictures:
+    """What only a report draws.
+
+    Attributes:
+        block_map: Where blocks were in use, idle or blank, over time.
+        histograms: Of the residency.
+    """
+
+    block_map: BlockMap
+    histograms: ResidencyHistograms
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayResult:
     """One replay.
 
@@ -52,6 +68,8 @@ class ReplayResult:
         played_requests: Requests played, warm-up included, refused ones not.
         played_blocks: Blocks that they held.
         seconds: Wall time of the loop over all requests: reading, hashing and the pool.
+        misses: Why blocks missed; None unless the settings say `explain`.
+        pictures: What only a report draws; None unless it was asked for.
     """
 
     blocks: int
@@ -65,6 +83,8 @@ class ReplayResult:
     played_requests: int
     played_blocks: int
     seconds: float
+    misses: MissReport | None = None
+    pictures: ReplayPictures | None = None
 
     @property
     def requests_per_second(self) -> float:

@@ -1,4 +1,4 @@
-"""Pool sizes and shares as people write them: "10k", "40GiB", "1/100"."""
+"""Pool sizes, shares and speeds as people write them: "10k", "40GiB", "1/100", "2x"."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ _COUNT_FACTORS = {"": 1, "k": 10**3, "M": 10**6}
 
 _SAMPLING = re.compile(r"1/([0-9]{1,9})", re.ASCII)
 MAX_SAMPLING = 1 << 20
+
+_SPEED = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)x?", re.ASCII)
 
 _BYTES = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))? ?([A-Za-z]*)", re.ASCII)
 _BARE_UNITS = ("k", "m", "g", "t", "p")  # of which nobody knows whether 1,000 or 1,024 is meant
@@ -48,6 +50,18 @@ def parse_sampling(text: str) -> int:
     if match is None or not 2 <= int(match[1]) <= MAX_SAMPLING:
         raise ConfigError("sample", text, f"must be a share such as 1/100, 1/2 … 1/{MAX_SAMPLING}")
     return int(match[1])
+
+
+def parse_speed(text: str) -> float:
+    """Reads "2x", "0.5x" or "2".
+
+    Raises:
+        ConfigError: Not such a speed.
+    """
+    match = _SPEED.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError("speed", text, "must be a speed such as 2x or 0.5x")
+    return float(match[1])
 
 
 def parse_bytes(field: str, text: str, *, least: int = 1) -> int:

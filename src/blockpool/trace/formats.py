@@ -4,7 +4,7 @@
 |---|---|---|
 | mooncake | `hash_ids` alone | `input_length`, `hash_ids`; optional `output_length` |
 | kvcache-simulator | `block_size` or `block_tokens` beside `hash_ids` | the same and those two |
-| token ids | `token_ids` | optional `output_token_ids` or `output_length`, `lora`, `salt` |
+| token ids | `token_ids` | optional `output_token_ids` or `output_length`, `lora`, `salt`, `images` |
 
 All may have `timestamp` (ms; on every line or on none) and `session_id`.
 """
@@ -14,8 +14,10 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
+from blockpool.core.extra_keys import MultiModalInput
 from blockpool.errors import MissingExtraError
 from blockpool.trace.request import TraceRequest
+from blockpool.trace.tag_field import TagField, TagValueError
 
 try:
     import msgspec
@@ -57,6 +59,14 @@ class BadLineError(Exception):
     """One line of a trace is no request. The reader, which knows file and line, makes a TraceError of it."""
 
 
+class _Image(msgspec.Struct):
+    """A run of placeholder tokens in the prompt; unknown fields are ignored."""
+
+    id: _Name
+    offset: _Count
+    length: _BlockSize
+
+
 class _Line(msgspec.Struct):
     """The fields of all formats; unknown ones are ignored, null is the same as absent."""
 
@@ -71,6 +81,7 @@ class _Line(msgspec.Struct):
     session_id: str | int | None = None
     lora: _Name | None = None
     salt: _Name | None = None
+    images: list[_Image] | None = None
 
 
 class LineParser:
@@ -80,18 +91,20 @@ class LineParser:
         format: `MOONCAKE`, `KVCACHE_SIMULATOR` or `TOKEN_IDS`; None before the first good line.
     """
 
-    def __init__(self, block_size: int | None = None) -> None:
+    def __init__(self, block_size: int | None = None, tag_field: str | None = None) -> None:
         """Starts a trace.
 
         Args:
             block_size: Tokens per block, 1 … `MAX_BLOCK_SIZE`. None: 512 for mooncake, 16 for token ids, what
                 the lines say for kvcache-simulator.
+            tag_field: Field that requests keep as their `tag`; null is as good as absent.
         """
         self.format: str | None = None
         self._block_size = block_size
         self._line_block_size: int | None = None
         self._has_timestamps = False
         self._decoder = msgspec.json.Decoder(_Line)
+        self._tag_field = None if tag_field is None else TagField(tag_field)
 
     def parse(self, text: bytes) -> TraceRequest:
         """Reads one line. A line that raises leaves the parser as it was.
@@ -107,6 +120,11 @@ class LineParser:
             request = self._token_request(line)
         else:
             request = self._block_request(line, line_format)
+        if self._tag_field is not None:
+            try:
+                request.tag = self._tag_field.of(text)
+            except TagValueError as error:
+                raise BadLineError(str(error)) from None
         if self.format is None:
             self.format = line_format
             self._line_block_size = line.block_size
@@ -162,6 +180,7 @@ class LineParser:
             session_id=None if line.session_id is None else str(line.session_id),
             lora=line.lora,
             salt=line.salt,
+            images=None if line.images is None else _checked_images(line.images, len(tokens)),
         )
 
     def _block_request(self, line: _Line, line_format: str) -> TraceRequest:
@@ -207,6 +226,19 @@ def _format_of(line: _Line) -> str:
 def _check_timestamp(timestamp: float | None) -> None:
     if timestamp is not None and not 0 <= timestamp <= MAX_TIMESTAMP_MS:
         raise BadLineError(f"timestamp out of range (0 … {MAX_TIMESTAMP_MS:,} ms)")
+
+
+def _checked_images(images: list[_Image], prompt_tokens: int) -> list[MultiModalInput] | None:
+    end = 0
+    for number, image in enumerate(images):
+        if image.offset < end:
+            raise BadLineError(
+                f"images[{number}] begins at {image.offset}, but the one before it ends at {end}"
+            )
+        end = image.offset + image.length
+        if end > prompt_tokens:
+            raise BadLineError(f"images[{number}] ends at {end}, but there are {prompt_tokens} token_ids")
+    return [MultiModalInput(image.id, image.offset, image.length) for image in images] or None
 
 
 def _check_block_ids(ids: list[int]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from blockpool.core.extra_keys import MultiModalInput
+
 
 @dataclass(slots=True)
 class TraceRequest:
@@ -25,6 +27,9 @@ class TraceRequest:
         session_id: Which conversation the request belongs to. Kept for writers and tags, never used for matching.
         lora: Name of the adapter; requests of different adapters share nothing. Used with `token_ids` only.
         salt: Cache salt; requests of different salts share nothing. Used with `token_ids` only.
+        images: Where images, or the like, stand in the prompt, in order and without overlap; blocks that hold other
+            images are other blocks. Used with `token_ids` only.
+        tag: Value of the one field that the reader was asked to keep, as text.
     """
 
     timestamp_ms: float | None
@@ -38,6 +43,8 @@ class TraceRequest:
     session_id: str | None = None
     lora: str | None = None
     salt: str | None = None
+    images: list[MultiModalInput] | None = None
+    tag: str | None = None
 
     @property
     def num_prompt_blocks(self) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from blockpool.core.arguments import as_choice, as_size
+from blockpool.core.extra_keys import block_extra_keys
 from blockpool.errors import ConfigError
 from blockpool.trace.formats import MOONCAKE_BLOCK_SIZE
 from blockpool.trace.request import TraceRequest
@@ -23,7 +24,7 @@ WRITABLE_FORMATS = ("tokens", "mooncake")
 
 
 class PrefixIds:
-    """Numbers prefixes in order of appearance: equal id, equal whole prefix (and adapter and salt).
+    """Numbers prefixes in order of appearance: equal id, equal whole prefix (and adapter, salt and images).
 
     Memory: one small entry per distinct block.
     """
@@ -37,10 +38,13 @@ class PrefixIds:
         _check_has_tokens(request)
         tokens = request.token_ids or []
         chain = hashlib.blake2b(repr((request.lora, request.salt)).encode(), digest_size=16).digest()
+        num_blocks = -(-len(tokens) // self._block_size)
+        image_keys = block_extra_keys(num_blocks, self._block_size, mm_inputs=request.images or ())
         ids = []
-        for start in range(0, len(tokens), self._block_size):
-            block = tokens[start : start + self._block_size]
-            chain = hashlib.blake2b(chain + struct.pack(f"<{len(block)}I", *block), digest_size=16).digest()
+        for number, keys in enumerate(image_keys):
+            block = tokens[number * self._block_size : (number + 1) * self._block_size]
+            content = struct.pack(f"<{len(block)}I", *block) + (repr(keys).encode() if keys else b"")
+            chain = hashlib.blake2b(chain + content, digest_size=16).digest()
             ids.append(self._ids.setdefault(chain, len(self._ids)))
         return ids
 
@@ -92,6 +96,12 @@ def _token_fields(request: TraceRequest) -> dict[str, object]:
         "session_id": request.session_id,
         "lora": request.lora,
         "salt": request.salt,
+        "images": [
+            {"id": image.identifier, "offset": image.offset, "length": image.length}
+            for image in request.images
+        ]
+        if request.images
+        else None,
         "token_ids": request.token_ids,
         "output_token_ids": request.output_token_ids,
         "output_length": request.output_tokens if request.output_token_ids is None else None,

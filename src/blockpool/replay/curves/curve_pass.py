@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from blockpool.core.arguments import as_int
 from blockpool.errors import ConfigError, TraceError
-from blockpool.replay.arguments import as_instance, check_trace, known_requests
+from blockpool.replay.arguments import REQUESTS_NAME, as_instance, check_trace, known_requests
 from blockpool.replay.curves.hit_curve import HitCurve
 from blockpool.replay.curves.key_sampler import KeySampler
 from blockpool.replay.curves.sampled_hits import SampledHits, SampledLookup, Totals
 from blockpool.replay.curves.stack_distance import NEVER_FOUND, StackPass
-from blockpool.replay.driver import Progress, find_window
+from blockpool.replay.driver import Progress, find_window, first_of, open_trace
 from blockpool.replay.keys import KeyMaker
 from blockpool.replay.rules import RequestPlan, plan_request
 from blockpool.replay.settings import LAST_HALF, MAX_POOL_BLOCKS, ReplaySettings
@@ -103,7 +103,7 @@ def curve_of_file(
         first_measured: From `find_window`.
         others: Take the requests as well.
     """
-    reader = _reader(path, name, settings)
+    reader = open_trace(path, name, settings)
     start = perf_counter()
     main = MainPass(settings, one_in, seed)
     feed(reader, settings, first_measured, [main, *others], progress=progress)
@@ -125,29 +125,20 @@ def feed(
     """
     reader = requests if isinstance(requests, TraceReader) else None
     key_maker = KeyMaker(settings.hash_algorithm, plain_ids=True)
-    for number, request in enumerate(known_requests(requests)):
+    for number, request in enumerate(known_requests(requests, sort=settings.sort)):
         plan = plan_request(request, settings.rules, key_maker)
         tokens = _block_tokens(request)
         for consumer in consumers:
             index = consumer.play(request, plan, tokens, number >= first_measured)
             if index >= 0:
                 raise TraceError(
-                    reader.name if reader else "<requests>",
+                    reader.name if reader else REQUESTS_NAME,
                     reader.line if reader else number + 1,
                     f"block {index + 1} of the prompt, {_shown(plan.keys[index])}, follows another block than "
                     "before: an id must stand for its whole prefix (`replay` plays such a trace)",
                 )
         if progress is not None and number % _REQUESTS_PER_PROGRESS == 0:
             progress(reader.fraction_read() if reader else None)
-
-
-def first_of(requests: Iterable[TraceRequest], settings: ReplaySettings) -> int:
-    """Number of the first request to be measured, of requests that come from Python."""
-    if settings.window != LAST_HALF:
-        return 0
-    if not isinstance(requests, Sized):
-        raise ConfigError("window", settings.window, "needs requests with a length, a list for example")
-    return len(requests) // 2
 
 
 class MainPass:
@@ -240,7 +231,3 @@ def _block_tokens(request: TraceRequest) -> list[int]:
 
 def _shown(key: object) -> str:
     return str(key) if isinstance(key, int) else "given by its tokens"
-
-
-def _reader(path: TracePath, name: str | None, settings: ReplaySettings) -> TraceReader:
-    return TraceReader(path, block_size=settings.block_size, skip_bad=settings.skip_bad, name=name)

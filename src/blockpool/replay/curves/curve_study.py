@@ -202,7 +202,7 @@ def _replayed(
     """What the real pool finds, which needs no more memory than its blocks."""
     if not capacities:
         return
-    settings = replace(settings, sample_rate=_FOLLOW_NOTHING)
+    settings = replace(settings, sample_rate=_FOLLOW_NOTHING, explain=False, tag=None)
     for result in replay_many(path, capacities, settings, jobs=jobs, finished=finished):
         counts = result.counts
         yield CurvePoint(

@@ -198,6 +198,35 @@ class StackPass:
             index += 1
         return bounds_of_copies
 
+    def blocks_needed(self, keys: list[object], places: list[int], capacity: i64) -> list[int]:
+        """The smallest pool above a size that finds each of some blocks now. Changes nothing. O(log n) each, as `play`.
+
+        Args:
+            keys: Of a request's blocks.
+            places: Which of them, ascending: played before, and not found by a pool of `capacity` blocks.
+            capacity: Usable blocks.
+
+        Returns:
+            One size per place; none at all if a key stands behind another one than before.
+        """
+        needed: list[int] = []
+        parent: i64 = _ROOT
+        index = 0
+        for place in places:
+            while index <= place:
+                slot: i64 = self._slots.get(keys[index], _ROOT)
+                if slot == _ROOT or self._parents[slot] != parent:
+                    return []
+                parent = slot
+                index += 1
+            position = self._recency.positions[parent]
+            bounds = self._present(position, self._recency.weight_above(position))
+            number = 0
+            while bounds[number] <= capacity and number + 2 < len(bounds):
+                number += 2
+            needed.append(bounds[number])
+        return needed
+
     def take_record(self) -> list[tuple[int, int, int]]:
         """Every look-up counted: number of the block, stack distance (or `NEVER_FOUND`), tokens. O(look-ups)."""
         record: list[tuple[int, int, int]] = []

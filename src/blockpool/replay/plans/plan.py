@@ -9,7 +9,8 @@ from blockpool.errors import ConfigError
 from blockpool.replay.arguments import as_instance, check_trace, known_requests
 from blockpool.replay.curves.curve_pass import MainPass, feed
 from blockpool.replay.curves.hit_curve import HitCurve
-from blockpool.replay.driver import Progress
+from blockpool.replay.curves.policy_points import LRU, PolicyRecorder, check_policies
+from blockpool.replay.driver import Progress, open_trace
 from blockpool.replay.plans.fleet import Fleet
 from blockpool.replay.plans.model_memory import ModelMemory, model_memory
 from blockpool.replay.plans.model_shape import ModelShape
@@ -37,6 +38,7 @@ def plan_capacity(
     settings: PlanSettings,
     replay: ReplaySettings | None = None,
     *,
+    policies: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Plan:
     """Plans the cache of a model for a trace. Reads the trace twice: to know it, then for its curves.
@@ -47,6 +49,7 @@ def plan_capacity(
         settings: The hardware and the fleet.
         replay: How the trace is read and counted: rules, window, block size, hash. `check_every` and
             `sample_rate` have no meaning here.
+        policies: "fifo" and "optimal" are played, too, at the sizes of a single replica. Keeps the trace in memory.
         progress: Called every 64 requests of the second reading, as `replay` calls it.
 
     Raises:
@@ -58,11 +61,12 @@ def plan_capacity(
     as_instance("settings", settings, PlanSettings)
     replay = as_instance("replay", replay or ReplaySettings(), ReplaySettings)
     check_trace(trace)
+    check_policies(policies or (LRU,))
+    others = [policy for policy in policies if policy != LRU and settings.replicas == 1]
     if isinstance(trace, (str, os.PathLike)):
         with spooled(trace, again=True) as (path, name):
-            reader = TraceReader(path, block_size=replay.block_size, skip_bad=replay.skip_bad, name=name)
-            return _plan(reader, shape, settings, replay, progress)
-    return _plan(trace, shape, settings, replay, progress)
+            return _plan(open_trace(path, name, replay), shape, settings, replay, others, progress)
+    return _plan(trace, shape, settings, replay, others, progress)
 
 
 def _plan(
@@ -70,9 +74,10 @@ def _plan(
     shape: ModelShape,
     settings: PlanSettings,
     replay: ReplaySettings,
+    others: list[str],
     progress: Progress | None,
 ) -> Plan:
-    facts = trace_facts(known_requests(requests), replay)
+    facts = trace_facts(known_requests(requests, sort=replay.sort), replay)
     memory = model_memory(
         shape,
         block_size=facts.block_size,
@@ -85,18 +90,18 @@ def _plan(
     fleets: list[Fleet] = []
     if settings.replicas > 1:
         fleets = [Fleet(routing, settings.replicas, settings.seed, replay) for routing in settings.routings()]
-    feed(requests, replay, facts.first_measured, [single, *fleets], progress=progress)
+    recorder = PolicyRecorder()
+    recorders = [recorder] if others else []
+    feed(requests, replay, facts.first_measured, [single, *fleets, *recorders], progress=progress)
     curve = single.result(0.0)
     all_tokens = facts.prompt_tokens + facts.warm_up_tokens
+    shares: list[tuple[str | None, tuple[int, ...], tuple[int, ...], HitCurve]] = [
+        (fleet.routing, tuple(fleet.requests), tuple(fleet.tokens), fleet.curve()) for fleet in fleets
+    ] or [(None, (facts.requests,), (all_tokens,), curve)]
     plans = [
-        FleetPlan(
-            fleet.routing,
-            tuple(fleet.requests),
-            tuple(fleet.tokens),
-            _points(fleet.curve(), blocks, memory, facts, settings),
-        )
-        for fleet in fleets
-    ] or [FleetPlan(None, (facts.requests,), (all_tokens,), _points(curve, blocks, memory, facts, settings))]
+        FleetPlan(routing, sent, tokens, _points(hits, blocks, memory, facts, settings), hits)
+        for routing, sent, tokens, hits in shares
+    ]
     return Plan(
         shape=shape,
         memory=memory,
@@ -107,7 +112,15 @@ def _plan(
         blocks=blocks,
         fleets=tuple(plans),
         shared_hit_tokens=curve.at(blocks * settings.replicas).hit_tokens if fleets else None,
+        policy_points=tuple(
+            recorder.point(policy, size) for policy in others for size in _playable_sizes(plans[0], facts)
+        ),
     )
+
+
+def _playable_sizes(fleet: FleetPlan, facts: TraceFacts) -> list[int]:
+    smallest = facts.largest_request_blocks
+    return sorted({smallest, *(point.blocks for point in fleet.points if point.blocks >= smallest)})
 
 
 def blocks_that_fit(memory: ModelMemory, settings: PlanSettings) -> int:

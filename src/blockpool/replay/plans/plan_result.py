@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from blockpool.replay.curves.hit_curve import HitCurve
+from blockpool.replay.curves.policy_points import PolicyPoint
 from blockpool.replay.plans.model_memory import ModelMemory
 from blockpool.replay.plans.model_shape import ModelShape
 from blockpool.replay.plans.plan_settings import PlanSettings
@@ -54,12 +56,14 @@ class FleetPlan:
         replica_requests: Requests that each replica was sent, warm-up included.
         replica_tokens: Their prompt tokens.
         points: One for each of `POINT_NAMES`, in that order.
+        curve: Hits by the size of one pool.
     """
 
     routing: str | None
     replica_requests: tuple[int, ...]
     replica_tokens: tuple[int, ...]
     points: tuple[PlanPoint, ...]
+    curve: HitCurve
 
     def point(self, name: str) -> PlanPoint:
         """The point of that name."""
@@ -81,6 +85,7 @@ class Plan:
         fleets: One per way of routing.
         shared_hit_tokens: What one pool as large as those of all replicas together would hit: the bound that
             routing can reach. None for a single replica.
+        policy_points: What other policies hit at sizes of the plan; only when asked for, and of a single replica.
     """
 
     shape: ModelShape
@@ -92,6 +97,7 @@ class Plan:
     blocks: int
     fleets: tuple[FleetPlan, ...]
     shared_hit_tokens: int | None
+    policy_points: tuple[PolicyPoint, ...] = ()
 
     @property
     def pool_bytes(self) -> int:

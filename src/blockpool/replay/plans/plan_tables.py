@@ -26,7 +26,7 @@ def print_plan(console: Console, trace: str, plan: Plan) -> None:
             console.print(_fleet_title(plan, fleet), markup=False, highlight=False)
             print_whole(console, _points(plan, fleet))
             console.print(_double_words(plan, fleet), markup=False, highlight=False)
-        for note in _notes(plan):
+        for note in plan_notes(plan):
             console.print(f"\n{note}", markup=False, highlight=False)
     lines = [line.rstrip() for line in capture.get().rstrip().splitlines()]
     console.file.write("\n".join(lines) + "\n")
@@ -140,7 +140,8 @@ def _double_words(plan: Plan, fleet: FleetPlan) -> str:
     return words + "."
 
 
-def _notes(plan: Plan) -> list[str]:
+def plan_notes(plan: Plan) -> list[str]:
+    """What has to be known of the numbers, in sentences."""
     memory, facts = plan.memory, plan.facts
     notes = []
     if plan.settings.prefill_rate is None:

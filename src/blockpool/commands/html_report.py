@@ -1,0 +1,73 @@
+"""The option --html: one way to write a report for all commands that have one."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+import blockpool
+from blockpool.errors import ConfigError
+from blockpool.replay.html.report_file import ReportFile
+
+if TYPE_CHECKING:
+    from blockpool.replay.html.page import Page
+
+ARGUMENTS = "blockpool.arguments"
+"""Where `click.Context.meta` has the arguments of the whole command line."""
+
+html_option = click.option(
+    "--html",
+    metavar="FILE",
+    help="Write a report with charts, too: one HTML file that needs nothing else.",
+)
+
+WritePage = Callable[[Callable[[], "Page"]], None]
+
+
+@contextlib.contextmanager
+def html_report(path: str | None, trace: str) -> Iterator[WritePage]:
+    """Makes sure that a report can be written, before the work begins.
+
+    Args:
+        path: Of --html; None: there is no report.
+        trace: Must not be the same file.
+
+    Yields:
+        Takes a function that makes the page, and writes it; does nothing without a report.
+
+    Raises:
+        BlockPoolError: The path is no good, or packages are missing.
+        OSError: The file cannot be written.
+    """
+    if path is None:
+        yield lambda make_page: None
+        return
+    file = _report_file(path, trace)
+    with file:
+
+        def write(make_page: Callable[[], Page]) -> None:
+            from blockpool.replay.html.render import Origin, render
+
+            origin = Origin(_command_line(), blockpool.__version__, blockpool.COMPILED)
+            file.write(render(make_page(), origin))
+
+        yield write
+
+
+def _report_file(path: str, trace: str) -> ReportFile:
+    try:
+        file = ReportFile(path)
+    except ConfigError as error:
+        raise click.UsageError(f"--html {error.value}: {error.reason}") from None
+    with contextlib.suppress(OSError):
+        if file.path.samefile(trace):
+            raise click.UsageError(f"--html {path}: is the trace itself")
+    return file
+
+
+def _command_line() -> str:
+    return shlex.join(["blockpool", *click.get_current_context().meta[ARGUMENTS]])

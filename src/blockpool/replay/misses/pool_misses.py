@@ -1,0 +1,115 @@
+"""`PoolMisses`: explains the misses of one pool that plays requests one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from blockpool.core.block import KVCacheBlock
+from blockpool.core.block_hash import get_block_hash
+from blockpool.core.types import MetricsCollector
+from blockpool.replay.curves.stack_distance import StackPass
+from blockpool.replay.keys import KeyMaker
+from blockpool.replay.misses.attribution import MissAttribution
+from blockpool.replay.misses.miss_report import MissReport
+from blockpool.replay.misses.miss_sums import MissSums, RequestPlace
+from blockpool.replay.misses.reasons import EVICTED, Eviction, RequestMisses
+from blockpool.replay.misses.tags import TagReader
+from blockpool.replay.rules import RequestPlan
+from blockpool.replay.settings import ReplaySettings
+from blockpool.trace.request import TraceRequest
+
+
+class EvictionListener:
+    """A metrics collector that passes everything on, and besides tells the keys of evicted blocks."""
+
+    def __init__(self, collector: MetricsCollector, on_evicted: Callable[[Any], None]) -> None:
+        self._on_evicted = on_evicted
+        self._collector = collector
+        self.on_block_allocated = collector.on_block_allocated
+        self.on_block_accessed = collector.on_block_accessed
+        self.reset = collector.reset
+
+    def on_block_evicted(self, block: KVCacheBlock) -> None:
+        """A block is about to lose its hash, if it has one."""
+        key = block.block_hash
+        if key is not None:
+            self._on_evicted(get_block_hash(key))
+        self._collector.on_block_evicted(block)
+
+
+class PoolMisses:
+    """Takes each request when it has been looked up, and again when its blocks are indexed.
+
+    Memory: O(distinct blocks), for what is known and for the stack distances.
+    """
+
+    def __init__(self, blocks: int, settings: ReplaySettings, key_maker: KeyMaker) -> None:
+        """Nothing is known.
+
+        Args:
+            blocks: Usable blocks of the pool.
+            settings: Rules, order of recycling and tag.
+            key_maker: The one that makes the keys of the plans.
+        """
+        self._blocks = blocks
+        self._attribution = MissAttribution(settings.rules, key_maker)
+        # None once an id has followed another block than before: distances are no longer defined then.
+        self._distances: StackPass | None = StackPass(settings.reuse_uncached_first)
+        self._tags = TagReader(settings.tag)
+        self._place = RequestPlace(0, None, 0.0, None)
+        self._has_times = False
+        self.restart()
+
+    def restart(self) -> None:
+        """Begins to count anew; what is known stays known."""
+        self._sums = MissSums()
+
+    def begin(self, request: TraceRequest, number: int, line: int | None, seconds: float) -> None:
+        """A request comes; see `RequestPlace`."""
+        self._place = RequestPlace(number, line, seconds, self._tags.of(request))
+        self._has_times = self._has_times or request.timestamp_ms is not None
+
+    def note_refused(self, request: TraceRequest, plan: RequestPlan) -> None:
+        """It needs more blocks than the pool has."""
+        misses = self._attribution.explain_refused(request)
+        self._sums.add(request, self._place, misses, [plan.num_blocks - self._blocks])
+
+    def note_looked_up(
+        self, request: TraceRequest, plan: RequestPlan, num_hits: int, is_resident: Callable[[Any], bool]
+    ) -> None:
+        """It was looked up and has taken nothing yet; see `MissAttribution.explain`."""
+        misses = self._attribution.explain(request, plan, num_hits, is_resident)
+        self._sums.add(request, self._place, misses, self._blocks_too_few(plan, misses))
+
+    def note_eviction(self, key: Any) -> None:
+        """A block lost its key to make room for the request."""
+        self._attribution.note_eviction(key, Eviction(self._place.number, self._place.seconds))
+
+    def note_indexed(self, request: TraceRequest, plan: RequestPlan) -> None:
+        """Its blocks are indexed."""
+        self._attribution.note_indexed(request, plan)
+        if self._distances is not None:
+            num_nameless = plan.num_blocks - len(plan.keys)
+            # Tokens are for hits that are counted, and none are here.
+            if self._distances.play(plan.keys, plan.max_hit_blocks, [], num_nameless, False) >= 0:
+                self._distances = None
+
+    def report(self) -> MissReport:
+        """What has been counted since the last `restart`.
+
+        Raises:
+            ConfigError: No request has the tag that was asked for.
+        """
+        return self._sums.report(tag=self._tags.name(), has_times=self._has_times)
+
+    def _blocks_too_few(self, plan: RequestPlan, misses: RequestMisses) -> list[int] | None:
+        """For each block that was evicted, in order."""
+        if self._distances is None or not misses.evictions:
+            return None
+        places: list[int] = []
+        for run in misses.runs:
+            if run.reason == EVICTED:
+                places += range(run.first, run.stop)
+        needed = self._distances.blocks_needed(plan.keys, places, self._blocks)
+        return [size - self._blocks for size in needed] or None

@@ -1,0 +1,171 @@
+"""`replay_timed`: one trace through one pool, with time. `replay_timed_many`: through pools of several sizes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from blockpool.replay.arguments import as_instance, check_trace, known_requests
+from blockpool.replay.driver import Progress, find_window, first_of, open_trace
+from blockpool.replay.parallel import play_sizes
+from blockpool.replay.pool_run import PoolRun
+from blockpool.replay.result import WindowCounts
+from blockpool.replay.settings import ENGINE_RULES, LAST_HALF, ReplaySettings, check_pool_blocks
+from blockpool.replay.timed.arrivals import Arrivals
+from blockpool.replay.timed.scheduler import Scheduler
+from blockpool.replay.timed.timed_result import TimedResult
+from blockpool.replay.timed.timed_settings import TimedSettings
+from blockpool.trace.request import TraceRequest
+from blockpool.trace.source import TracePath, spooled
+
+_REQUESTS_PER_PROGRESS = 64
+_FOLLOW_NOTHING = 1e-9
+
+
+def replay_timed(
+    trace: TracePath | Iterable[TraceRequest],
+    blocks: int,
+    timed: TimedSettings | None = None,
+    settings: ReplaySettings | None = None,
+    *,
+    progress: Progress | None = None,
+    perf_counter: Callable[[], float] = time.perf_counter,
+) -> TimedResult:
+    """Plays a trace through a cold `BlockPool` as an engine would: requests run side by side and hold their blocks.
+
+    The same requests are also played one after the other on a second pool, for comparison. Equal input gives
+    equal results, wall time aside. Memory follows the pools and the requests that run, not the trace.
+    docs/timed.md has the model and its limits.
+
+    Args:
+        trace: As `replay` takes it, with timestamps or with an arrival rate.
+        blocks: Usable blocks, 1 … 100,000,000; `num_gpu_blocks` of the pool is one more.
+        timed: The engine and the arrivals.
+        settings: By default engine rules over the whole trace. `check_every` counts steps that are played singly.
+        progress: Called every 64 requests with the fraction of the file that has been read, or None when
+            its size is unknown.
+        perf_counter: Seconds for the speed figures.
+
+    Raises:
+        TraceError: As `replay` does.
+        ConfigError: As `replay` does; and for a trace without timestamps unless there is an arrival rate, and the
+            other way round.
+        OSError: The trace cannot be read.
+        InvariantError: With `check_every`, when the pool contradicts itself.
+    """
+    timed, settings = _checked(timed, settings)
+    check_trace(trace)
+    check_pool_blocks(blocks)
+    if isinstance(trace, (str, os.PathLike)):
+        with spooled(trace, again=settings.window == LAST_HALF) as (path, name):
+            first_measured = find_window(path, name, settings)
+            return replay_timed_file(
+                path, name, blocks, settings, first_measured, False, progress, perf_counter, timed=timed
+            )
+    first_measured = first_of(trace, settings)
+    start = perf_counter()
+    requests = known_requests(trace, sort=settings.sort)
+    scheduler, sequential = _play(requests, blocks, settings, first_measured, timed, lambda: None, progress)
+    return scheduler.statistics.result(sequential, perf_counter() - start)
+
+
+def replay_timed_file(
+    path: TracePath,
+    name: str | None,
+    blocks: int,
+    settings: ReplaySettings,
+    first_measured: int,
+    pictures: bool,
+    progress: Progress | None = None,
+    perf_counter: Callable[[], float] = time.perf_counter,
+    *,
+    timed: TimedSettings,
+) -> TimedResult:
+    """Plays a file whose window is known already; see `replay_timed`.
+
+    Args:
+        path: As `TraceReader` takes it.
+        name: What errors call it; None: its path.
+        first_measured: From `find_window`.
+    """
+    reader = open_trace(path, name, settings)
+    start = perf_counter()
+    scheduler, sequential = _play(
+        iter(reader), blocks, settings, first_measured, timed, reader.fraction_read, progress
+    )
+    return scheduler.statistics.result(sequential, perf_counter() - start, reader.format, reader.bad_lines)
+
+
+def replay_timed_many(
+    trace: TracePath,
+    sizes: Sequence[int],
+    timed: TimedSettings | None = None,
+    settings: ReplaySettings | None = None,
+    *,
+    jobs: int | None = None,
+    finished: Callable[[int], None] | None = None,
+) -> list[TimedResult]:
+    """Plays one trace through several cold pools, each in a process of its own, as `replay_many` does.
+
+    Args:
+        trace: A file, or the strings "-" (standard input) or "demo" (the bundled trace).
+        sizes: Usable blocks of each pool, at least one.
+        timed: As for `replay_timed`.
+        settings: As for `replay_timed`.
+        jobs: Processes at a time; by default one per processor. 1 does all of it in this process.
+        finished: Called with the number of finished pools whenever one is done.
+
+    Returns:
+        One result per size, in the given order.
+
+    Raises:
+        BlockPoolError: Whatever `replay_timed` raises: the first error stops all; also when a process died.
+        OSError: The trace cannot be read.
+    """
+    timed, settings = _checked(timed, settings)
+    return play_sizes(
+        partial(replay_timed_file, timed=timed), trace, sizes, settings, jobs=jobs, finished=finished
+    )
+
+
+def _checked(
+    timed: TimedSettings | None, settings: ReplaySettings | None
+) -> tuple[TimedSettings, ReplaySettings]:
+    return (
+        as_instance("timed", timed or TimedSettings(), TimedSettings),
+        as_instance("settings", settings or ReplaySettings(rules=ENGINE_RULES), ReplaySettings),
+    )
+
+
+def _play(
+    requests: Iterator[TraceRequest],
+    blocks: int,
+    settings: ReplaySettings,
+    first_measured: int,
+    timed: TimedSettings,
+    fraction_read: Callable[[], float | None],
+    progress: Progress | None,
+) -> tuple[Scheduler, WindowCounts]:
+    sequential = PoolRun(blocks, replace(settings, check_every=0, sample_rate=_FOLLOW_NOTHING))
+    arrivals = Arrivals(_also_played(requests, sequential, first_measured), timed)
+    scheduler = Scheduler(arrivals, blocks, timed, settings, first_measured=first_measured)
+    shown_at = 0
+    while scheduler.step():
+        if progress is not None and scheduler.taken >= shown_at:
+            progress(fraction_read())
+            shown_at = scheduler.taken + _REQUESTS_PER_PROGRESS
+    return scheduler, sequential.counts
+
+
+def _also_played(
+    requests: Iterator[TraceRequest], run: PoolRun, first_measured: int
+) -> Iterator[TraceRequest]:
+    """Plays each request on another pool as well, for comparison, as it passes by."""
+    for number, request in enumerate(requests):
+        if number and number == first_measured:
+            run.restart_window()
+        run.play(request)
+        yield request

@@ -1,0 +1,102 @@
+"""`TimedRequest`: a request on its way through the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from blockpool.core.block import KVCacheBlock
+from blockpool.replay.settings import ENGINE_RULES
+from blockpool.replay.timed.block_layout import BlockLayout
+from blockpool.trace.request import TraceRequest
+
+
+class TimedRequest:
+    """One request and how far it has come.
+
+    Tokens are counted over prompt and output, from 1. A request computes tokens 1 … `total_tokens`: the last token
+    generated is never fed back. It first prefills tokens 1 … `prefill_target`, which yields one generated token, then
+    decodes one token per step.
+
+    Attributes:
+        request: As the trace has it.
+        number: Its place in the trace, from 0.
+        arrival_ns: When it came.
+        layout: Its blocks.
+        keys: Cache keys of the blocks that can be indexed, from the first on. Set when it is first considered.
+        total_tokens: Prompt + output - 1, where an output that is not known or empty counts as one token.
+        prefill_target: The prompt; after a preemption also what had been generated.
+        blocks: Blocks that it holds, in order.
+        num_indexed: So many of them have been offered to the index.
+        computed: Tokens computed, while it prefills.
+        most_computed: Tokens that have been computed at any time, also before a preemption.
+        step_offset: While it decodes, step s computes token s - `step_offset`.
+        was_admitted: It has been admitted before.
+        has_first_token: Its first token has been generated.
+    """
+
+    __slots__ = (
+        "arrival_ns",
+        "blocks",
+        "computed",
+        "has_first_token",
+        "keys",
+        "layout",
+        "most_computed",
+        "num_indexed",
+        "number",
+        "prefill_target",
+        "request",
+        "step_offset",
+        "total_tokens",
+        "was_admitted",
+    )
+
+    def __init__(self, request: TraceRequest, number: int, arrival_ns: int, rules: str) -> None:
+        self.request = request
+        self.number = number
+        self.arrival_ns = arrival_ns
+        self.layout = BlockLayout(request, rules)
+        self.keys: list[Any] = []
+        self.total_tokens = request.prompt_tokens + max(num_output_tokens(request), 1) - 1
+        self.prefill_target = request.prompt_tokens
+        self.blocks: list[KVCacheBlock] = []
+        self.num_indexed = 0
+        self.computed = 0
+        self.most_computed = 0
+        self.step_offset = 0
+        self.was_admitted = False
+        self.has_first_token = False
+
+    @property
+    def num_blocks(self) -> int:
+        """Blocks that it holds at its end."""
+        return self.layout.blocks_for(self.total_tokens)
+
+    def max_hit_blocks(self, rules: str) -> int:
+        """Leading blocks that may come from the cache: under engine rules one token is always computed."""
+        return self.layout.full_blocks(self.prefill_target - (rules == ENGINE_RULES))
+
+    def next_event(self, token: int, *, grows: bool) -> int:
+        """The next token, after `token`, at which more happens than being computed.
+
+        Args:
+            token: The one computed last, below `total_tokens`.
+            grows: Whether output takes blocks.
+
+        Returns:
+            The first of: the one that fills a block that can be indexed, the one that needs a new block, the last.
+        """
+        if not grows:
+            return self.total_tokens
+        num_blocks = len(self.blocks)
+        capacity = self.layout.tokens_in(num_blocks)
+        if token >= capacity or num_blocks > len(self.keys):
+            capacity += 1
+        return min(capacity, self.total_tokens)
+
+
+def num_output_tokens(request: TraceRequest) -> int:
+    """Tokens that the request generates, as far as the trace says; else 1."""
+    if request.output_token_ids is not None:
+        return len(request.output_token_ids)
+    return 1 if request.output_tokens is None else request.output_tokens

@@ -1,0 +1,179 @@
+"""The file: whole, loading nothing, small, readable without seeing, and safe whatever a trace is called."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+
+import pytest
+
+pytest.importorskip("altair", reason="the extra report is not installed")
+pytest.importorskip("vl_convert", reason="the extra report is not installed")
+
+from blockpool.replay.html.page import DataTable, Fact, Page, Section
+from blockpool.replay.html.palette import THEMES, chart_theme, css_colors
+from blockpool.replay.html.render import Origin, render
+
+from .html_support import (
+    HOSTILE,
+    ORIGIN,
+    Document,
+    curve_report,
+    document_of,
+    parsed,
+    plan_report,
+    replay_report,
+)
+
+PAGES = {"replay": replay_report, "curve": curve_report, "plan": plan_report}
+MAX_BYTES = 2_000_000
+
+
+@pytest.fixture(scope="module", params=PAGES)
+def content(request: pytest.FixtureRequest) -> bytes:
+    return render(PAGES[request.param](), ORIGIN)
+
+
+@pytest.fixture(scope="module")
+def document(content: bytes) -> Document:
+    return parsed(content)
+
+
+def test_is_small(content: bytes) -> None:
+    assert len(content) < MAX_BYTES
+
+
+def test_nothing_is_loaded(document: Document) -> None:
+    assert not document.all("link", "img", "iframe", "object", "embed", "base", "form")
+    for element in document.elements:
+        assert "src" not in element.attributes
+        assert element.attributes.get("href", "#").startswith("#")
+        assert not any(name.startswith("on") for name in element.attributes)
+    (style,) = document.all("style")
+    assert "url(" not in style.text
+    assert "@import" not in style.text
+    specs = document.drawing()["charts"]
+    assert specs
+    # The schema is named and never fetched; a chart that loads its data would say "url".
+    assert all(set(re.findall(r'"url"', repr(chart))) == set() for chart in specs)
+
+
+def test_the_policy_allows_these_scripts_and_no_request(document: Document) -> None:
+    (policy,) = (
+        element.attributes["content"]
+        for element in document.all("meta")
+        if element.attributes.get("http-equiv") == "Content-Security-Policy"
+    )
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert set(rules) == {"default-src", "script-src", "style-src", "img-src"}
+    scripts = [script for script in document.all("script") if "type" not in script.attributes]
+    hashes = {
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.text.encode()).digest()).decode()}'"
+        for script in scripts
+    }
+    assert len(hashes) == 3
+    assert set(rules["script-src"].split()) == {*hashes, "'unsafe-eval'"}
+
+
+def test_headings_and_landmarks(document: Document) -> None:
+    assert len(document.all("main")) == len(document.all("header")) == len(document.all("footer")) == 1
+    assert document.all("html")[0].attributes["lang"] == "en"
+    levels = [element.tag for element in document.all("h1", "h2", "h3")]
+    assert levels[0] == "h1"
+    assert set(levels[1:]) == {"h2"}
+
+
+def test_names_are_unique_and_what_is_named_exists(document: Document) -> None:
+    names = [element.attributes["id"] for element in document.elements if "id" in element.attributes]
+    assert len(names) == len(set(names))
+    for element in document.elements:
+        for name in element.attributes.get("aria-labelledby", "").split():
+            assert name in names
+        if element.tag == "a":
+            assert element.attributes["href"].removeprefix("#") in names
+
+
+def test_every_table_says_what_it_is(document: Document) -> None:
+    tables = document.all("table")
+    assert len(document.all("caption")) == len(tables) > 0
+    for element in document.all("th"):
+        assert element.attributes["scope"] == ("col" if "thead" in element.parents else "row")
+    for rows in document.tables().values():
+        assert len({len(row) for row in rows}) == 1
+        assert len(rows) > 1
+
+
+def test_every_chart_has_words_and_numbers(document: Document) -> None:
+    charts = [element for element in document.elements if element.attributes.get("class") == "chart"]
+    assert len(charts) == len(document.drawing()["charts"]) == len(document.all("figcaption"))
+    for number, element in enumerate(charts):
+        assert document.by_id(f"chart-{number}").attributes["aria-hidden"] == "true"
+        assert element.attributes["role"] == "img"
+        assert re.search(r"\d", element.attributes["aria-label"])
+    for chart in document.drawing()["charts"]:
+        assert all(chart["spec"]["datasets"].values()) or chart["spec"]["datasets"].keys() >= {"marks"}
+
+
+def test_says_what_made_it(document: Document) -> None:
+    text = document.all("footer")[0].text
+    assert ORIGIN.command in text
+    for words in ("blockpool 1.2.3 (interpreted)", "Python 3.", "Vega-Altair ", "Vega-Lite ", "Vega "):
+        assert words in text
+
+
+def test_both_themes_name_the_same_colors() -> None:
+    light, dark = (dict(css_colors(theme)) for theme in THEMES)
+    assert light.keys() == dark.keys()
+    for theme in THEMES:
+        params = {each["name"] for each in chart_theme(theme)["params"]}
+        assert params == light.keys()
+
+
+# --- what a trace, a path or an option is called
+
+
+def shown(text: str) -> str:
+    """How a parser sees it: what is no text is written as its code points, and NUL is not in HTML."""
+    return text.replace("\udcff", "\\udcff")
+
+
+def test_hostile_names_stay_text() -> None:
+    rows = ((HOSTILE, "1"),)
+    page = Page(
+        HOSTILE,
+        HOSTILE,
+        (HOSTILE,),
+        (Fact(HOSTILE, HOSTILE, HOSTILE),),
+        (Section("numbers", HOSTILE, (HOSTILE,), (), (DataTable(HOSTILE, (HOSTILE, HOSTILE), rows),)),),
+        (Fact(HOSTILE, HOSTILE),),
+    )
+    document = parsed(render(page, Origin(HOSTILE, HOSTILE, True)))
+    assert not document.all("img")
+    assert len(document.all("script")) == 1, "the theme's, for there is no chart"
+    assert document.all("h1")[0].text == shown(HOSTILE)
+    assert document.all("caption")[0].text == shown(HOSTILE)
+    assert document.all("code")[0].text == shown(HOSTILE)
+    assert [element.text for element in document.all("td")] == ["1"]
+
+
+def test_hostile_values_in_charts_stay_data() -> None:
+    page = replay_report(trace=HOSTILE, reasons=((HOSTILE, 5, 80), ("evicted", 1, 16)))
+    content = render(page, ORIGIN)
+    document = parsed(content)
+    assert not document.all("img")
+    assert len(document.all("script")) == 4
+    (reasons,) = (
+        chart["spec"]["datasets"]["reasons"]
+        for chart in document.drawing()["charts"]
+        if "reasons" in chart["spec"]["datasets"]
+    )
+    assert [row["reason"] for row in reasons] == [HOSTILE, "evicted"]
+    assert b"<script>window" not in content
+
+
+def test_equal_input_gives_equal_files() -> None:
+    page = plan_report()
+    assert render(page, ORIGIN) == render(plan_report(), ORIGIN)
+    assert document_of(page).all("h1")[0].text == page.answer

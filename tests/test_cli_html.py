@@ -1,0 +1,130 @@
+"""--html on the command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("click.testing", reason="the extra cli is not installed")
+pytest.importorskip("altair", reason="the extra report is not installed")
+
+from blockpool.trace.demo import DEMO_TRACE
+
+from .cli_support import REPLAY_DEMO, invoke, run, run_python
+from .replay.html.html_support import parsed
+
+PLAN_DEMO = ["plan", "demo", "--model", "llama-3-8b", "--gpu-memory", "20GiB", "--reserve", "16GiB"]
+COMMANDS = {"replay": REPLAY_DEMO, "curve": ["curve", "demo"], "plan": PLAN_DEMO}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_writes_a_report_beside_the_usual_output(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "report.html"
+    with_report = invoke(*COMMANDS[name], "--html", str(path))
+    assert "demo" in with_report.stdout
+    document = parsed(path.read_bytes())
+    assert "%" in document.all("h1")[0].text
+    assert document.all("code")[0].text == f"blockpool {' '.join(COMMANDS[name])} --html {path}"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_goes_with_json(tmp_path: Path) -> None:
+    plain = invoke("plan", *PLAN_DEMO[1:], "--json").stdout
+    assert invoke("plan", *PLAN_DEMO[1:], "--json", "--html", str(tmp_path / "r.html")).stdout == plain
+    assert (tmp_path / "r.html").exists()
+
+
+def test_goes_with_csv(tmp_path: Path) -> None:
+    arguments = ["curve", "demo", "--csv"]
+    assert invoke(*arguments, "--html", str(tmp_path / "r.html")).stdout == invoke(*arguments).stdout
+
+
+def test_a_curve_with_a_report_has_all_policies_unless_told(tmp_path: Path) -> None:
+    path = tmp_path / "r.html"
+    assert "optimal" in invoke("curve", "demo", "--html", str(path)).stdout
+    told = ["--policies", "lru"]
+    assert "optimal" not in invoke("curve", "demo", *told, "--html", str(path)).stdout
+    sample = ["--sample", "1/4"]
+    assert "optimal" not in invoke("curve", "demo", *sample, "--html", str(path)).stdout
+    assert "optimal" not in invoke("curve", "demo").stdout
+
+
+def test_several_sizes_in_processes(tmp_path: Path) -> None:
+    path = tmp_path / "r.html"
+    invoke("replay", "demo", "--blocks", "800,900", "--html", str(path))
+    headings = [element.text for element in parsed(path.read_bytes()).all("h2")]
+    assert headings[:3] == ["All sizes", "Occupancy over time", "Block map"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="such names are not allowed on this platform")
+def test_a_trace_with_a_hostile_name(tmp_path: Path) -> None:
+    folder = tmp_path / "<script>window.pwned=1<"
+    folder.mkdir()
+    path = folder / "script>\"'&\n.gz"
+    path.write_bytes(DEMO_TRACE.read_bytes())
+    invoke("replay", str(path), "--blocks", "800", "--html", str(tmp_path / "r.html"))
+    document = parsed((tmp_path / "r.html").read_bytes())
+    assert str(path) in [element.text for element in document.all("span")]
+    assert len(document.all("script")) == 4
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_cannot_be_written_is_said_before_the_work(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "none" / "r.html"
+    arguments = [str(tmp_path / "no-trace") if word == "demo" else word for word in COMMANDS[name]]
+    done = run(*arguments, "--html", str(path))
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode() == f"blockpool: {path}: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("", "the name is empty"), ("-", "needs the name of a file"), (".", "no regular file")],
+)
+def test_usage_errors(path: str, words: str) -> None:
+    assert words in invoke(*REPLAY_DEMO, "--html", path, exit_code=2).stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this platform has no /dev/full")
+def test_a_device_is_not_replaced() -> None:
+    assert "no regular file" in invoke(*REPLAY_DEMO, "--html", "/dev/full", exit_code=2).stderr
+
+
+def test_the_trace_itself_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "trace.gz"
+    path.write_bytes(DEMO_TRACE.read_bytes())
+    arguments = ["replay", str(path), "--blocks", "800", "--html", str(path)]
+    assert "is the trace itself" in invoke(*arguments, exit_code=2).stderr
+    assert path.read_bytes() == DEMO_TRACE.read_bytes()
+
+
+def test_a_run_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    bad = tmp_path / "bad"
+    bad.write_text('{"token_ids":[1]}\n{"token_ids":[]}\n', encoding="ascii")
+    done = run("replay", str(bad), "--blocks", "5", "--html", str(tmp_path / "r.html"))
+    assert done.returncode == 1
+    assert list(tmp_path.iterdir()) == [bad]
+
+
+def test_without_the_extra() -> None:
+    done = run_python(
+        "import sys; sys.modules['vl_convert'] = None\n"
+        "from blockpool.__main__ import main\n"
+        "sys.exit(main(['replay', 'demo', '--blocks', '5', '--html', 'r.html']))"
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode().startswith("blockpool: --html needs a package that is not installed")
+    assert "'.[report]'" in done.stderr.decode()
+
+
+def test_the_extra_is_not_imported_without_a_report() -> None:
+    done = run_python(
+        "import sys\n"
+        "from blockpool.__main__ import main\n"
+        "main(['replay', 'demo', '--blocks', '5'])\n"
+        "sys.exit(bool({'altair', 'jinja2', 'vl_convert'} & set(sys.modules)))"
+    )
+    assert done.returncode == 0, sys.version
