@@ -19,7 +19,7 @@ from benchmarks.curves import ROOT, TRACE_NAME
 from blockpool.replay import curve
 from blockpool.trace import TraceReader, TraceRequest, generate
 
-SEEDS = 100
+SEEDS = 12
 RATES = (10, 100, 1000)
 STEP = 1.6
 
