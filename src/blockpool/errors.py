@@ -6,6 +6,14 @@ This module is never compiled: exceptions of a compiled module could not be subc
 from __future__ import annotations
 
 
+def printable(text: str) -> str:
+    """Text on one line that does nothing to a terminal: line breaks and control codes are written as in Python.
+
+    Names of files and fields of a config may hold anything.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 class BlockPoolError(Exception):
     """Root of all errors raised by blockpool. All can be pickled: values that are not plain become their text."""
 

@@ -144,7 +144,7 @@ def replay_command(
         report = report_as_dict(
             trace, settings, results, version=blockpool.__version__, compiled=blockpool.COMPILED
         )
-        click.echo(json.dumps(report, indent=2))
+        click.echo(json.dumps(report, indent=2, allow_nan=False))
         return
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     print_report(console, trace, settings, results)
@@ -186,7 +186,7 @@ def _replay_timed(
         report = timed_report_as_dict(
             trace, engine, settings, results, version=blockpool.__version__, compiled=blockpool.COMPILED
         )
-        click.echo(json.dumps(report, indent=2))
+        click.echo(json.dumps(report, indent=2, allow_nan=False))
         return
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     print_timed_report(console, trace, engine, settings, results)
