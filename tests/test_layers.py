@@ -18,7 +18,7 @@ if not PACKAGE.is_dir():
 
 # Each may import what stands before it, and itself. `__init__` only names what the core offers.
 LAYERS = [
-    "errors", "core", "kv_cache", "trace", "replay", "events", "integrations", "commands", "cli", "__main__"
+    "errors", "core", "kv_cache", "trace", "replay", "events", "integrations", "demo", "commands", "cli", "__main__"
 ]  # fmt: skip
 INIT_MAY_IMPORT = {"errors", "core", "kv_cache"}
 # Who may use the package's own `__init__`, which stands above the core.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from blockpool.commands.curve import curve_command
+from blockpool.commands.demo import demo_command
 from blockpool.commands.generate import generate_command
 from blockpool.commands.html_report import ARGUMENTS
 from blockpool.commands.plan import plan_command
@@ -26,5 +27,5 @@ def cli() -> None:
     """The KV-cache block pool of an LLM server: replay traces through it, make traces for it."""
 
 
-for command in (replay_command, curve_command, plan_command, generate_command):
+for command in (replay_command, curve_command, plan_command, generate_command, demo_command):
     cli.add_command(command)

@@ -1,0 +1,60 @@
+"""What a new request brings to its first `allocate_slots`: its hits, and whether it counts in the statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blockpool.core.arguments import as_count
+from blockpool.core.block import KVCacheBlock
+from blockpool.errors import ArgumentError, ConfigError
+from blockpool.kv_cache.blocks import KVCacheBlocks, empty_blocks
+from blockpool.kv_cache.checks import require_computed, require_still_there
+from blockpool.kv_cache.coordinator import KVCacheCoordinator
+from blockpool.kv_cache.demand import Demand
+from blockpool.kv_cache.types import RequestArg
+
+
+def checked_hits(
+    coordinator: KVCacheCoordinator,
+    request: RequestArg,
+    demand: Demand,
+    new_computed_blocks: KVCacheBlocks | None,
+) -> tuple[Sequence[KVCacheBlock], ...]:
+    """The hits of each group, known to be blocks of this pool that still hold what was found. O(hits).
+
+    Raises:
+        ArgumentError: If something in them is no block.
+        BlockStateError: If a block is of another pool, or was recycled since it was looked up.
+        ConfigError: If there are not as many as the computed tokens take.
+    """
+    managers = coordinator.single_type_managers
+    pool = coordinator.block_pool
+    given = empty_blocks(len(managers)) if new_computed_blocks is None else new_computed_blocks
+    hits = given.blocks
+    if len(hits) != len(managers):
+        raise ConfigError("new_computed_blocks", len(hits), f"there are {len(managers)} groups")
+    num_tokens = demand.num_new_computed
+    for group_id, manager in enumerate(managers):
+        num_blocks, rest = divmod(num_tokens, manager.block_size)
+        if rest != 0 or (num_blocks > 0 and not pool.enable_caching):
+            raise ConfigError("num_new_computed_tokens", num_tokens, "no hit has so many tokens")
+        require_computed(hits[group_id], num_blocks, pool)
+        if num_blocks > 0:
+            factor = manager.block_size // pool.hash_block_size
+            require_still_there(request, hits[group_id], factor, pool)
+    return hits
+
+
+def num_preemptions_to_count(request: RequestArg) -> int:
+    """How often the request was preempted; -1 if it never asked the cache and does not count.
+
+    Raises:
+        ArgumentError: If it does not tell.
+        ConfigError: For a negative number.
+    """
+    try:
+        if request.skip_reading_prefix_cache:
+            return -1
+        return as_count("request.num_preemptions", request.num_preemptions)
+    except AttributeError as error:
+        raise ArgumentError("request", request, str(error)) from None
