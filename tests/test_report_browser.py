@@ -279,7 +279,7 @@ def test_hostile_text_is_shown_and_does_nothing(watched: Watched, files: dict[st
     page = watched.open(files["hostile"])
     table = page.get_by_role("table", name="The requests that missed most tokens")
     assert "<img src=x" in (table.text_content() or "")
-    assert "tokens" in hover(page, "#misses ~ figure .chart", 0.3, 0.75)
+    assert "tokens" in hover(page, "#misses ~ figure .chart", 0.3, 0.87)
     assert page.evaluate("typeof window.pwned") == "undefined"
     assert page.locator("img:not(.chart)").count() == 0
     assert "</script>" in (page.locator(".name").text_content() or "")
