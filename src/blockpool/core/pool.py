@@ -25,7 +25,7 @@ from blockpool.core.free_queue import FreeKVCacheBlockQueue
 from blockpool.core.group_index import GroupIndex
 from blockpool.core.metrics import tell
 from blockpool.core.occupancy import Occupancy
-from blockpool.core.refusals import cannot_copy, no_such_block
+from blockpool.core.refusals import cannot_copy, no_such_block, require_own
 from blockpool.core.stored_events import new_block_hashes, removed_events, stored_events
 from blockpool.core.types import BoolArg, BytesArg, IntArg, MetricsCollector, Request
 from blockpool.errors import (
@@ -202,18 +202,20 @@ class BlockPool:
         return taken
 
     def touch(self, blocks: Sequence[KVCacheBlock]) -> None:
-        """Takes one more hold of blocks that a look-up found; idle ones leave the free queue. O(len(blocks)).
-
-        The null block is passed over.
+        """Takes one more hold of blocks that a look-up found, null ones excepted; idle ones leave the free queue. O(n).
 
         Raises:
             ArgumentError: If something is not a block.
             BlockStateError: If a block belongs to another pool.
         """
-        touched = as_list("blocks", blocks)
-        self._num_cached_idle -= self.free_block_queue.claim(touched)
+        require_own("blocks", touched := as_list("blocks", blocks), self.free_block_queue.owner)
+        self.touch_own(touched)
+
+    def touch_own(self, blocks: list[object]) -> None:
+        """`touch` of blocks that are known to be of this pool: what the managers have checked is not checked twice."""
+        self._num_cached_idle -= self.free_block_queue.claim(blocks)
         if self.metrics_collector is not None:
-            for block in cast("list[KVCacheBlock]", touched):
+            for block in cast("list[KVCacheBlock]", blocks):
                 if not block.is_null:
                     tell(self.metrics_collector.on_block_accessed, block)
         self._after_change()

@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
-
-from mypy_extensions import i64
 
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.pool import BlockPool
 from blockpool.kv_cache.cross_attention import CrossAttentionManager
+from blockpool.kv_cache.outlook import Outlook
 from blockpool.kv_cache.single_type_manager import NEVER, SingleTypeKVCacheManager, nothing
 from blockpool.kv_cache.types import RequestArg
-
-
-@final
-class Outlook:
-    """How far a running request can go before any group must do something. Never too far; it may be too near.
-
-    Attributes:
-        num_slots: For so many tokens, lookahead included, all groups have blocks.
-        next_to_cache: With so many tokens a block is full.
-        next_to_skip: With so many computed a block is skipped.
-    """
-
-    __slots__ = ("next_to_cache", "next_to_skip", "num_slots")
-
-    def __init__(self, num_slots: int, next_to_cache: int, next_to_skip: int) -> None:
-        self.num_slots: i64 = num_slots
-        self.next_to_cache: i64 = next_to_cache
-        self.next_to_skip: i64 = next_to_skip
 
 
 class KVCacheCoordinator:

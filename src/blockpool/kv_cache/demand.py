@@ -20,9 +20,9 @@ class Demand:
         num_new_computed: Tokens of its hits.
         num_local: Tokens computed here, hits included.
         total_computed: With external ones, but not beyond the longest request.
-        num_main: With those to compute.
+        num_main: With those to compute, but not beyond the longest request.
         num_slots: With the lookahead, but not beyond the longest request.
-        num_to_cache: Of `num_main`, those that are no drafts.
+        num_to_cache: Of all those, the ones that are no drafts, also beyond the longest request.
         num_encoder_tokens: Tokens that cross attention looks at.
         is_admission: Whether only a new request asks for such.
 
@@ -72,10 +72,11 @@ class Demand:
         self.num_encoder_tokens: int = as_count("num_encoder_tokens", num_encoder_tokens)
         self.num_local: int = min(num_computed + self.num_new_computed, max_model_len)
         self.total_computed: int = min(self.num_local + num_external, max_model_len)
-        self.num_main: int = self.total_computed + num_new
+        num_all = self.total_computed + num_new
         num_lookahead = as_count("num_lookahead_tokens", num_lookahead_tokens)
-        self.num_slots: int = min(self.num_main + num_lookahead, max_model_len)
-        self.num_to_cache: int = min(self.num_main, num_tokens)
+        self.num_main: int = min(num_all, max_model_len)
+        self.num_slots: int = min(num_all + num_lookahead, max_model_len)
+        self.num_to_cache: int = min(num_all, num_tokens)
         self.is_admission: bool = num_external > 0 or self.num_new_computed > 0
 
     def num_at_most(self, max_model_len: int) -> int:

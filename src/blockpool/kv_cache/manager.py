@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import final
+from typing import Final, final
 
-from blockpool.core.arguments import as_bool, as_count, as_int, as_size
+from blockpool.core.arguments import as_bool, as_count, as_size
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.events import KVCacheEvent
 from blockpool.core.pool import BlockPool
 from blockpool.core.types import BoolArg, IntArg, MetricsCollector, StrArg
 from blockpool.errors import ArgumentError, ConfigError, OutOfBlocksError
-from blockpool.kv_cache.admission import checked_hits, num_preemptions_to_count
+from blockpool.kv_cache.admission import checked_hits, looked_up, num_preemptions_to_count
 from blockpool.kv_cache.blocks import KVCacheBlocks, empty_blocks
 from blockpool.kv_cache.checks import as_id, as_request_id
 from blockpool.kv_cache.config import KVCacheConfig
 from blockpool.kv_cache.coordinator import KVCacheCoordinator
 from blockpool.kv_cache.demand import Demand
+from blockpool.kv_cache.outlook import has_all
 from blockpool.kv_cache.prefix_cache_stats import PrefixCacheStats
 from blockpool.kv_cache.setup_coordinator import make_coordinator
+from blockpool.kv_cache.sizing import max_blocks_per_request
 from blockpool.kv_cache.types import BlocksArg, RequestArg
+
+ZERO: Final = 0
+"""The default, as an object: `is` tells at once that nothing else was passed. Any other 0 goes the longer way."""
 
 
 @final
@@ -51,10 +56,10 @@ class KVCacheManager:
     Raises:
         ArgumentError: For an argument of the wrong type.
         ConfigError: For numbers that do not fit together: a hash block size that does not divide, and, with caching, a
-            group or a least common multiple of block sizes with which nothing can ever hit.
+            group with which nothing can ever hit.
 
     Logs:
-        A warning when block sizes differ so that short prompts cannot hit; it says how short.
+        A warning when block sizes are such that short prompts cannot hit, or none can; it says how short.
     """
 
     def __init__(
@@ -80,7 +85,9 @@ class KVCacheManager:
         self.enable_caching: bool = as_bool("enable_caching", enable_caching)
         self.use_eagle: bool = as_bool("use_eagle", use_eagle)
         self.log_stats: bool = as_bool("log_stats", log_stats)
-        num_ranks = as_size("dcp_world_size", dcp_world_size) * as_size("pcp_world_size", pcp_world_size)
+        self._num_ranks: int = as_size("dcp_world_size", dcp_world_size) * as_size(
+            "pcp_world_size", pcp_world_size
+        )
         self.block_pool: BlockPool = BlockPool(
             kv_cache_config.num_blocks,
             self.enable_caching,
@@ -91,7 +98,7 @@ class KVCacheManager:
             self_check=self_check,
         )
         self.coordinator: KVCacheCoordinator = make_coordinator(
-            kv_cache_config, self.block_pool, self.max_model_len, self.use_eagle, num_ranks
+            kv_cache_config, self.block_pool, self.max_model_len, self.use_eagle, self._num_ranks
         )
         self.num_kv_cache_groups: int = len(kv_cache_config.kv_cache_groups)
         self.empty_kv_cache_blocks: KVCacheBlocks = empty_blocks(self.num_kv_cache_groups)
@@ -111,16 +118,9 @@ class KVCacheManager:
         Raises:
             ArgumentError: For a request that lacks what is read.
         """
-        try:
-            skips = not self.enable_caching or request.skip_reading_prefix_cache
-            num_tokens = as_int("request.num_tokens", request.num_tokens)
-            block_hashes = request.block_hashes
-        except AttributeError as error:
-            raise ArgumentError("request", request, str(error)) from None
+        num_tokens, block_hashes, skips = looked_up(request, self.enable_caching)
         if skips or num_tokens <= 1:
             return self.empty_kv_cache_blocks, 0
-        if not isinstance(block_hashes, Sequence) or isinstance(block_hashes, (bytes, str)):
-            raise ArgumentError("request.block_hashes", block_hashes, "a sequence of hashes is needed")
         found, length = self.coordinator.find_longest_cache_hit(block_hashes, num_tokens - 1)
         return self.create_kv_cache_blocks(found), length
 
@@ -220,6 +220,15 @@ class KVCacheManager:
         Complexity:
             O(1) for a running request that needs no new block; else O(blocks that change hands).
         """
+        if (
+            new_computed_blocks is None
+            and num_new_computed_tokens is ZERO
+            and num_external_computed_tokens is ZERO
+            and delay_cache_blocks is False
+            and num_encoder_tokens is ZERO
+            and has_all(self.coordinator.outlooks, request, num_new_tokens, num_lookahead_tokens)
+        ):
+            return self.empty_kv_cache_blocks
         demand = Demand(
             request,
             self.max_model_len,
@@ -271,6 +280,11 @@ class KVCacheManager:
         """Share of the blocks that are held, in [0, 1]. O(1)."""
         return self.block_pool.get_usage()
 
+    @property
+    def num_usable_blocks(self) -> int:
+        """Blocks that requests can have: all but the null block and those of sinks."""
+        return self.block_pool.num_gpu_blocks - 1 - self.coordinator.num_reserved_blocks()
+
     def get_blocks(self, request_id: StrArg) -> KVCacheBlocks:
         """The block tables of a request, copied; empty when it has none. O(blocks)."""
         return self.create_kv_cache_blocks(self.coordinator.get_blocks(as_id("request_id", request_id)))
@@ -278,6 +292,27 @@ class KVCacheManager:
     def get_block_ids(self, request_id: StrArg) -> tuple[list[int], ...]:
         """The block ids of a request, one list per group; 0 stands for what attention skips. O(blocks)."""
         return self.get_blocks(request_id).get_block_ids()
+
+    def max_blocks_per_request(
+        self,
+        num_tokens: IntArg,
+        max_num_batched_tokens: IntArg,
+        num_lookahead_tokens: IntArg = 0,
+        num_encoder_tokens: IntArg = 0,
+    ) -> int:
+        """Blocks that a request holds at most at once; the arguments are those of `sizing.max_blocks_per_request`.
+
+        One that needs more than `num_usable_blocks` may be out of room even when it is alone: refuse it at once.
+        """
+        return max_blocks_per_request(
+            self.kv_cache_config,
+            num_tokens,
+            max_num_batched_tokens,
+            num_lookahead_tokens=num_lookahead_tokens,
+            num_encoder_tokens=num_encoder_tokens,
+            max_model_len=self.max_model_len,
+            context_parallel_size=self._num_ranks,
+        )
 
     def get_num_common_prefix_blocks(self, running_request_id: StrArg) -> list[int]:
         """Per group, how many blocks from the first on are shared by all requests that hold blocks.
@@ -308,7 +343,7 @@ class KVCacheManager:
         """`allocate_slots` of a new request."""
         coordinator = self.coordinator
         computed = checked_hits(self.coordinator, request, demand, new_computed_blocks)
-        usable = self.block_pool.num_gpu_blocks - 1 - coordinator.num_reserved_blocks()
+        usable = self.num_usable_blocks
         least = coordinator.min_blocks(demand.num_at_most(self.max_model_len), demand.num_encoder_tokens)
         if least > usable:
             raise OutOfBlocksError(least, usable)
