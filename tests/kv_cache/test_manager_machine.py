@@ -192,11 +192,10 @@ class ManagerMachine(RuleBasedStateMachine):
         step, encoder = self.steps[request.request_id], self.encoders[request.request_id]
         for spec in self.model.specs:
             aligned = isinstance(spec, MambaSpec) and spec.mamba_cache_mode == "align"
-            if aligned and self.most_drafts[request.request_id] > getattr(spec, "num_speculative_blocks", 0):
-                return  # more drafts than it has states for
+            if aligned and self.most_drafts[request.request_id] >= spec.block_size:
+                return  # more than a draft model has
         most = self.manager.max_blocks_per_request(request.num_tokens + 7, step, 0, encoder)
         assert held <= most
-        self.seen["as many as said"] += held == most
 
     def agree(self, new_blocks: KVCacheBlocks | None, expected: list[list[int]] | None) -> bool:
         """Whether both gave blocks, the same ones; both may refuse."""

@@ -30,7 +30,8 @@ def max_blocks_per_request(
     """Blocks that one request holds at most at once, in all groups, however it is cut into steps.
 
     A request that needs no more than the pool has can always run when it is alone; with one block less
-    `allocate_slots` may return None forever. The null block and those of sinks come on top. O(groups).
+    `allocate_slots` may return None forever. The null block and those of sinks come on top. In Mamba's mode "align" it
+    holds as long as a step has fewer drafts than a block has tokens. O(groups).
 
     Args:
         kv_cache_config: The groups; its `num_blocks` is not read.
