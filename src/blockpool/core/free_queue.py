@@ -182,22 +182,30 @@ class FreeKVCacheBlockQueue:
         """
         num_uncached = 0
         num_left = 0
+        # Blocks that were freed together leave together, youngest first: only the two ends of such a run are linked.
+        before: KVCacheBlock | None = None
+        after: KVCacheBlock | None = None
         for block in cast("list[KVCacheBlock]", blocks):
-            if block.ref_cnt == 0:
-                before = block.prev_free_block
-                after = block.next_free_block
-                if before is None or after is None:
-                    continue
-                before.next_free_block = after
-                after.prev_free_block = before
-                block.prev_free_block = None
-                block.next_free_block = None
-                block.ref_cnt = 1
-                num_left += 1
-                if block._hash is None:
-                    num_uncached += 1
-            else:
+            if block.ref_cnt != 0:
                 block.ref_cnt += 1
+                continue
+            if block is not before:
+                if before is not None and after is not None:
+                    before.next_free_block = after
+                    after.prev_free_block = before
+                after = block.next_free_block
+            before = block.prev_free_block
+            if before is None:
+                continue
+            block.prev_free_block = None
+            block.next_free_block = None
+            block.ref_cnt = 1
+            num_left += 1
+            if block._hash is None:
+                num_uncached += 1
+        if before is not None and after is not None:
+            before.next_free_block = after
+            after.prev_free_block = before
         self.num_free_blocks -= num_left
         return num_left - num_uncached
 

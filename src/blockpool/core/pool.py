@@ -209,9 +209,9 @@ class BlockPool:
             BlockStateError: If a block belongs to another pool.
         """
         require_own("blocks", touched := as_list("blocks", blocks), self.free_block_queue.owner)
-        self.touch_own(touched)
+        self._touch_own(touched)
 
-    def touch_own(self, blocks: list[object]) -> None:
+    def _touch_own(self, blocks: list[object]) -> None:
         """`touch` of blocks that are known to be of this pool: what the managers have checked is not checked twice."""
         self._num_cached_idle -= self.free_block_queue.claim(blocks)
         if self.metrics_collector is not None:

@@ -92,7 +92,7 @@ def require_hashes(request: RequestArg, start: int, stop: int, factor: int) -> N
         count = len(hashes)
     except (AttributeError, TypeError):
         raise ArgumentError("request", request, "a sequence block_hashes is needed") from None
-    if not isinstance(hashes, Sequence):
+    if not isinstance(hashes, list) and not isinstance(hashes, Sequence):
         raise ArgumentError("request.block_hashes", hashes, "a sequence of hashes is needed")
     if stop * factor > count:
         raise ConfigError("request.block_hashes", count, f"{stop * factor} are needed: one per full block")

@@ -176,6 +176,13 @@ class KVCacheCoordinator:
             total += manager.min_blocks(num_tokens, num_encoder_tokens)
         return total
 
+    def max_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
+        """With so many slots a new request takes no more free blocks than that, whatever it hits. O(groups)."""
+        total = 0
+        for manager in self.single_type_managers:
+            total += manager.max_blocks(num_tokens, num_encoder_tokens)
+        return total
+
     def num_reserved_blocks(self) -> int:
         """Blocks that groups hold for good."""
         total = 0
@@ -189,7 +196,13 @@ class KVCacheCoordinator:
         next_to_cache = NEVER
         next_to_skip = NEVER
         for manager in self.single_type_managers:
-            num_slots = min(num_slots, manager.num_slots(request_id))
-            next_to_cache = min(next_to_cache, manager.next_to_cache(request_id))
-            next_to_skip = min(next_to_skip, manager.next_to_skip(total_computed_tokens))
+            slots = manager.num_slots(request_id)
+            if slots < num_slots:
+                num_slots = slots
+            to_cache = manager.next_to_cache(request_id)
+            if to_cache < next_to_cache:
+                next_to_cache = to_cache
+            to_skip = manager.next_to_skip(total_computed_tokens)
+            if to_skip < next_to_skip:
+                next_to_skip = to_skip
         self.outlooks[request_id] = Outlook(num_slots, next_to_cache, next_to_skip)

@@ -17,7 +17,7 @@ from blockpool.kv_cache.checks import as_id, as_request_id
 from blockpool.kv_cache.config import KVCacheConfig
 from blockpool.kv_cache.coordinator import KVCacheCoordinator
 from blockpool.kv_cache.demand import Demand
-from blockpool.kv_cache.outlook import has_all
+from blockpool.kv_cache.outlook import Outlook, has_all
 from blockpool.kv_cache.prefix_cache_stats import PrefixCacheStats
 from blockpool.kv_cache.setup_coordinator import make_coordinator
 from blockpool.kv_cache.sizing import max_blocks_per_request
@@ -246,17 +246,8 @@ class KVCacheManager:
         if outlook is None:
             return self._admit(request, demand, new_computed_blocks, caches)
         if demand.is_admission or (new_computed_blocks is not None and new_computed_blocks.any_blocks()):
-            raise ConfigError(
-                "request_id", demand.request_id, "it runs already, and comes with what a new one has"
-            )
-        if (
-            demand.num_encoder_tokens == 0
-            and demand.num_slots <= outlook.num_slots
-            and demand.total_computed < outlook.next_to_skip
-            and (not caches or demand.num_to_cache < outlook.next_to_cache)
-        ):
-            return self.empty_kv_cache_blocks
-        return self._grow(request, demand, caches)
+            raise ConfigError("request_id", demand.request_id, "it runs already; this is for a new one")
+        return self._grow(request, demand, outlook, caches)
 
     def free(self, request: RequestArg) -> None:
         """Gives all blocks of a request back, the last one first; they can be found until they are recycled.
@@ -300,10 +291,7 @@ class KVCacheManager:
         num_lookahead_tokens: IntArg = 0,
         num_encoder_tokens: IntArg = 0,
     ) -> int:
-        """Blocks that a request holds at most at once; the arguments are those of `sizing.max_blocks_per_request`.
-
-        One that needs more than `num_usable_blocks` may be out of room even when it is alone: refuse it at once.
-        """
+        """See `sizing.max_blocks_per_request`. What needs more than `num_usable_blocks` had better be refused."""
         return max_blocks_per_request(
             self.kv_cache_config,
             num_tokens,
@@ -350,41 +338,56 @@ class KVCacheManager:
         if caches:
             coordinator.require_cacheable(request, computed, demand.total_computed, demand.num_to_cache)
         counted = num_preemptions_to_count(request) if self.log_stats and self.enable_caching else -1
-        if self._num_wanted(demand, computed) > self.block_pool.get_num_free_blocks():
+        num_free = self.block_pool.get_num_free_blocks()
+        at_most = coordinator.max_blocks(demand.num_slots, demand.num_encoder_tokens)
+        if at_most > num_free and self._num_wanted(demand, computed) > num_free:  # counting is O(hits)
             return None
         coordinator.allocate_new_computed_blocks(
             demand.request_id, computed, demand.num_local, demand.total_computed - demand.num_local
         )
-        new_blocks = self._lengthen(request, demand, caches)
+        new_blocks = self._lengthen(request, demand, True, caches)
         if counted >= 0 and self.prefix_cache_stats is not None:
             self.prefix_cache_stats.record(demand.num_request_tokens, demand.num_new_computed, counted > 0)
         return new_blocks
 
-    def _grow(self, request: RequestArg, demand: Demand, caches: bool) -> KVCacheBlocks | None:
-        """`allocate_slots` of a running request."""
+    def _grow(
+        self, request: RequestArg, demand: Demand, outlook: Outlook, caches: bool
+    ) -> KVCacheBlocks | None:
+        """`allocate_slots` of a running request. Does only what the outlook says is due."""
         coordinator = self.coordinator
         empty = self.empty_kv_cache_blocks.blocks
-        if caches:
+        takes = demand.num_slots > outlook.num_slots or demand.num_encoder_tokens > 0
+        fills = caches and demand.num_to_cache >= outlook.next_to_cache
+        skips = demand.total_computed >= outlook.next_to_skip
+        if not takes and not fills and not skips:
+            return self.empty_kv_cache_blocks
+        if fills:
             coordinator.require_cacheable(request, empty, demand.total_computed, demand.num_to_cache)
-        num_wanted = self._num_wanted(demand, empty)
-        num_free = self.block_pool.get_num_free_blocks()
-        if num_wanted > num_free:
-            num_free += coordinator.num_freed_by_skipping(demand.request_id, demand.total_computed)
-            if num_wanted > num_free:
+        num_lacking = 0
+        if takes:
+            num_lacking = self._num_wanted(demand, empty) - self.block_pool.get_num_free_blocks()
+        if num_lacking > 0:
+            freed = (
+                coordinator.num_freed_by_skipping(demand.request_id, demand.total_computed) if skips else 0
+            )
+            if num_lacking > freed:
                 return None
-        coordinator.remove_skipped_blocks(demand.request_id, demand.total_computed)
-        return self._lengthen(request, demand, caches)
+        if skips:
+            coordinator.remove_skipped_blocks(demand.request_id, demand.total_computed)
+        return self._lengthen(request, demand, takes, fills)
 
-    def _lengthen(self, request: RequestArg, demand: Demand, caches: bool) -> KVCacheBlocks:
+    def _lengthen(self, request: RequestArg, demand: Demand, takes: bool, fills: bool) -> KVCacheBlocks:
         coordinator = self.coordinator
-        request_id = demand.request_id
-        new_blocks = coordinator.allocate_new_blocks(
-            request_id, demand.num_slots, demand.num_main, demand.num_encoder_tokens
-        )
-        if caches:
+        new_blocks = self.empty_kv_cache_blocks
+        if takes:
+            taken = coordinator.allocate_new_blocks(
+                demand.request_id, demand.num_slots, demand.num_main, demand.num_encoder_tokens
+            )
+            new_blocks = self.create_kv_cache_blocks(taken)
+        if fills:
             coordinator.cache_blocks(request, demand.num_to_cache)
-        coordinator.look_ahead(request_id, demand.total_computed)
-        return self.create_kv_cache_blocks(new_blocks)
+        coordinator.look_ahead(demand.request_id, demand.total_computed)
+        return new_blocks
 
     def _num_wanted(self, demand: Demand, computed: tuple[Sequence[KVCacheBlock], ...]) -> int:
         return self.coordinator.get_num_blocks_to_allocate(

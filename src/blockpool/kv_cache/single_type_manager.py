@@ -124,7 +124,7 @@ class SingleTypeKVCacheManager:
             blocks = [self._null_block] * num_skipped
             kept = new_computed_blocks[num_skipped:]
         if len(kept) > 0:
-            self.block_pool.touch_own(as_list("new_computed_blocks", kept))
+            self.block_pool._touch_own(as_list("new_computed_blocks", kept))
             blocks.extend(kept)
         self.req_to_blocks[request_id] = blocks
         self.num_cached_block[request_id] = len(blocks)
@@ -301,6 +301,10 @@ class SingleTypeKVCacheManager:
 
     def min_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
         """A request of so many tokens needs at least so many blocks at once, however it is scheduled."""
+        return cdiv(num_tokens, self.block_size)
+
+    def max_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
+        """With so many slots a new request takes no more free blocks than that, whatever it hits."""
         return cdiv(num_tokens, self.block_size)
 
     def reserved_blocks(self) -> list[KVCacheBlock]:
