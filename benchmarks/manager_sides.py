@@ -76,17 +76,20 @@ class Side:
             settings = {"num_kv_heads": 1, "head_size": 1, "dtype": self._dtype, **settings}
         return getattr(self.classes, group.spec)(block_size=group.block_size, **settings)
 
-    def manager(self, setting: Setting) -> Any:
-        """A new KVCacheManager."""
+    def config(self, setting: Setting) -> Any:
+        """The KVCacheConfig."""
         groups = [
             self.classes.KVCacheGroupSpec([f"layer.{index}"], self.spec(group))
             for index, group in enumerate(setting.groups)
         ]
-        config = self.classes.KVCacheConfig(
+        return self.classes.KVCacheConfig(
             num_blocks=setting.num_blocks, kv_cache_groups=groups, **self._config
         )
+
+    def manager(self, setting: Setting) -> Any:
+        """A new KVCacheManager."""
         return self.classes.KVCacheManager(
-            config,
+            self.config(setting),
             setting.max_model_len,
             setting.hash_block_size,
             enable_caching=setting.enable_caching,

@@ -50,7 +50,7 @@ BOUNDS: dict[str, dict[str, float]] = {
         "curve-doubling": 2.5,
         "curve-memory": 1.0,
         "manager-cached": 3.0,
-        "manager-decode": 1.0,
+        "manager-decode": 2.0,
     },
 }
 

@@ -28,6 +28,7 @@ class Scenario:
         evict: Whether single blocks are dropped from the index.
         reset: Whether the index is cleared now and then.
         exact_events: Whether events are compared whole; else the hashes that they store and remove, one by one.
+        overrun: Tokens that a request may have beyond `max_model_len`: an engine ends it before.
         held: Blocks from 1 on whose counts are left out, because the two sides hold them differently.
     """
 
@@ -43,6 +44,7 @@ class Scenario:
     evict: bool = True
     reset: bool = True
     exact_events: bool = True
+    overrun: int = 0
     held: int = 0
 
 

@@ -123,7 +123,8 @@ class _Scheduler:
         if not self.running:
             return
         request = self.random.choice(self.running)
-        if request.num_tokens >= self.scenario.setting.max_model_len - self.scenario.draft_tokens - 1:
+        longest = self.scenario.setting.max_model_len + self.scenario.overrun
+        if request.num_tokens >= longest - self.scenario.draft_tokens - 1:
             self._end(request)
             return
         drafts = 0

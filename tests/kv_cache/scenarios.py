@@ -54,6 +54,8 @@ ALIGN = {"align": 4, **SPARSE}
 STEADY = {**DRAFTS, "steady_drafts": True}
 # vLLM takes the blocks of the sink without counting them, and can then never reset.
 SUNK = {"held": 2, "reset": False}
+# vLLM's events then name tokens that have no slot.
+TOO_LONG = {"max_model_len": 48, "prompt_tokens": 60, "overrun": 20, "exact_events": False}
 
 SCENARIOS = [
     scenario("full", full()),
@@ -61,6 +63,9 @@ SCENARIOS = [
     scenario("full-quiet", full(), enable_kv_cache_events=False, log_stats=False),
     scenario("full-off", full(), **OFF),
     scenario("full-short-model", full(), max_model_len=48, prompt_tokens=40, **DRAFTS),
+    scenario("full-too-long", full(), **TOO_LONG, **DRAFTS),
+    scenario("full-too-long-odd", full(), **{**TOO_LONG, "max_model_len": 50}),
+    scenario("full+sliding-too-long", full(), sliding(8), num_blocks=80, **TOO_LONG),
     scenario("full-drafts", full(), **DRAFTS),
     scenario("full-eagle", full(), **EAGLE),
     scenario("full-external", full(), external=True),

@@ -63,6 +63,86 @@ def test_arguments(
     assert admit(manager, request_a) is not None
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (0,),
+        (-1,),
+        ("1",),
+        (1.0,),
+        (None,),
+        (1, 0.0),
+        (1, "0"),
+        (1, 0, None, -1),
+        (1, 0, None, 1.0),
+        (1, 0, None, 0, 0.0),
+        (1, 0, None, 0, -1),
+        (1, 0, None, 0, 0, 0),
+        (1, 0, None, 0, 0, False, 0.0),
+        (1, 0, None, 0, 0, False, -1),
+        (1, 0, ()),
+    ],
+)
+@pytest.mark.parametrize("num_tokens", [17, 20])
+def test_arguments_of_a_running_request(manager: KVCacheManager, arguments: Any, num_tokens: int) -> None:
+    """Whether the step would need something or, as most do, nothing."""
+    request = make_request("a", range(num_tokens), manager)
+    assert admit(manager, request) is not None
+    request.append_output_token_ids(7)
+    with pytest.raises(ConfigError) as caught:
+        manager.allocate_slots(request, *arguments)
+    assert_refused(manager, type(caught.value), lambda: manager.allocate_slots(request, *arguments))
+    assert manager.allocate_slots(request, 1) is not None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"request_id": ["a"]},
+        {"num_tokens": None},
+        {"num_tokens": "20"},
+        {"num_tokens": -1},
+        {"num_computed_tokens": None},
+        {"num_computed_tokens": -1},
+        {"num_computed_tokens": 17.0},
+    ],
+)
+def test_a_running_request_that_went_bad(manager: KVCacheManager, changes: dict[str, Any]) -> None:
+    attributes = {**whole(manager), "num_tokens": 17}
+    request: Any = Partial(**attributes)
+    assert manager.allocate_slots(request, 17) is not None
+    request.__dict__.update(num_tokens=18, num_computed_tokens=17)
+    for name, value in changes.items():
+        request.__dict__.pop(name)
+        if value is not None:
+            request.__dict__[name] = value
+    with pytest.raises(ConfigError) as caught:
+        manager.allocate_slots(request, 1)
+    assert_refused(manager, type(caught.value), lambda: manager.allocate_slots(request, 1))
+
+
+@pytest.mark.parametrize("max_model_len", [12, 10])
+def test_a_request_that_outgrows_the_longest_one(max_model_len: int) -> None:
+    """As in vLLM: no slot beyond the longest request, no error; the blocks that exist are indexed."""
+    manager = make_manager(full(4), window(4, 6), num_blocks=30, max_model_len=max_model_len)
+    request = make_request("a", range(max_model_len), manager)
+    assert admit(manager, request) is not None
+    for token in range(8):
+        assert decode(manager, request, token) is manager.empty_kv_cache_blocks
+    assert [len(ids) for ids in manager.get_block_ids("a")] == [3, 3]
+    index = manager.block_pool.cached_block_hash_to_block.group(0)
+    assert len(index) == max_model_len // 4
+    request.append_output_token_ids([1, 2, 3, 4])
+    kept = request.block_hashes[1:]
+    del request.block_hashes[1:]  # too few hashes are told of all the same, before anything changes
+    assert_refused(manager, ConfigError, lambda: manager.allocate_slots(request, 4))
+    request.block_hashes.extend(kept)
+    assert manager.allocate_slots(request, 4) is manager.empty_kv_cache_blocks
+    assert len(index) == 3
+    manager.free(request)
+    manager.block_pool.check_invariants()
+
+
 def test_fewer_computed_blocks_than_tokens(manager: KVCacheManager, request_a: TokenRequest) -> None:
     computed, length = manager.get_computed_blocks(request_a)
     assert length == 12

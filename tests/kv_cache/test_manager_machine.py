@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from blockpool import ConfigError, OutOfBlocksError
-from blockpool.kv_cache import CrossAttentionSpec, KVCacheBlocks, KVCacheSpec, TokenRequest
+from blockpool.kv_cache import CrossAttentionSpec, KVCacheBlocks, KVCacheSpec, MambaSpec, TokenRequest
 from tests.core.support import IndexConsumer, indexed_copies
 
 from .manager_model import ManagerModel
@@ -95,6 +95,9 @@ class ManagerMachine(RuleBasedStateMachine):
         self.on_the_way: list[TokenRequest] = []
         self.consumer = IndexConsumer()
         self.num_made = 0
+        self.steps: dict[str, int] = {}
+        self.encoders: dict[str, int] = {}
+        self.most_drafts: Counter[str] = Counter()
         self.seen: Counter[str] = Counter()
 
     # -------------------------------------------------------------------------------- requests come and go
@@ -109,9 +112,17 @@ class ManagerMachine(RuleBasedStateMachine):
         self.waiting.append(make_request(name, tokens, self.manager, skip_reading_prefix_cache=skip))
 
     @precondition(lambda self: self.waiting)
-    @rule(which=numbers, share=st.integers(1, 3), lookahead=few, external=st.sampled_from([0, 0, 0, 1, 3, 6]))
-    def admit(self, which: int, share: int, lookahead: int, external: int) -> None:
-        """Look up and allocate for a third, two thirds or all of the rest; some of it may come from a connector."""
+    @rule(
+        which=numbers,
+        share=st.integers(1, 3),
+        lookahead=few,
+        external=st.sampled_from([0, 0, 0, 1, 3, 6]),
+        drafts=st.sampled_from([0, 0, 1, 4]),
+    )
+    def admit(self, which: int, share: int, lookahead: int, external: int, drafts: int) -> None:
+        """Look up and allocate for a third, two thirds or all of the rest, and for draft tokens after all of it; some
+        of it may come from a connector.
+        """
         request = self.waiting[which % len(self.waiting)]
         computed, num_hit = self.manager.get_computed_blocks(request)
         expected, expected_hit = self.model.get_computed_blocks(request)
@@ -121,6 +132,8 @@ class ManagerMachine(RuleBasedStateMachine):
         external = min(external, rest - 1)
         delay = external > 0 and which % 2 == 0
         num_new = 0 if delay else max((rest - external) * share // 3, 1)
+        drafts = drafts if num_new == rest - external else 0
+        num_new += drafts
         encoder = 3 + which % 4 if self.has_encoder else 0
         numbers = (lookahead, external, delay, encoder)
         least = self.model.min_blocks(request.num_tokens, encoder)
@@ -137,11 +150,16 @@ class ManagerMachine(RuleBasedStateMachine):
             new_blocks, self.model.allocate_slots(request, num_new, expected, num_hit, *numbers)
         ):
             return
-        request.num_computed_tokens = num_hit + external + num_new
+        request.num_computed_tokens = num_hit + external + num_new - drafts
         self.waiting.remove(request)
         (self.on_the_way if delay else self.running).append(request)
         self.seen["hits"] += num_hit
         self.seen["external"] += external
+        self.seen["drafts at admission"] += drafts
+        self.steps[request.request_id] = max(num_new + lookahead, 1)
+        self.encoders[request.request_id] = encoder
+        self.most_drafts[request.request_id] = drafts
+        self.holds_no_more_than_said(request)
 
     @precondition(lambda self: self.running)
     @rule(which=numbers, num=st.integers(1, 5), lookahead=few, drafts=few, accepted=few)
@@ -159,10 +177,25 @@ class ManagerMachine(RuleBasedStateMachine):
         expected = self.model.allocate_slots(request, num, nothing, 0, lookahead, 0, False, 0)
         if not self.agree(new_blocks, expected):
             return
+        name = request.request_id
+        self.steps[name] = max(self.steps[name], num + lookahead)
+        self.most_drafts[name] = max(self.most_drafts[name], drafts)
+        self.holds_no_more_than_said(request)
         kept = min(accepted, drafts)
         request.append_output_token_ids([which + i for i in range(kept)])
         request.num_computed_tokens += num - drafts + kept
         self.seen["drafts refused"] += drafts - kept
+
+    def holds_no_more_than_said(self, request: TokenRequest) -> None:
+        """`max_blocks_per_request` is a bound, for the steps that the request had."""
+        held = sum(len(ids) - ids.count(0) for ids in self.manager.get_block_ids(request.request_id))
+        step, encoder = self.steps[request.request_id], self.encoders[request.request_id]
+        for spec in self.model.specs:
+            aligned = isinstance(spec, MambaSpec) and spec.mamba_cache_mode == "align"
+            if aligned and self.most_drafts[request.request_id] >= spec.block_size:
+                return  # more than a draft model has
+        most = self.manager.max_blocks_per_request(request.num_tokens + 7, step, 0, encoder)
+        assert held <= most
 
     def agree(self, new_blocks: KVCacheBlocks | None, expected: list[list[int]] | None) -> bool:
         """Whether both gave blocks, the same ones; both may refuse."""
@@ -286,6 +319,7 @@ def walk(machine: ManagerMachine, source: random.Random, steps: int) -> None:
 
     for _ in range(steps):
         external = source.choice([0, 0, 0, 1, 3, 6])
+        drafts = source.choice([0, 1, 1, 4])
         moves: list[Callable[[], object]] = [
             arrive,
             lambda: machine.evict(one()),
@@ -293,7 +327,7 @@ def walk(machine: ManagerMachine, source: random.Random, steps: int) -> None:
             lambda: machine.reset(one() < 5),
         ]
         if machine.waiting:
-            moves += [lambda: machine.admit(one(), 1 + one() % 3, one() % 4, external)] * 4  # noqa: B023
+            moves += [lambda: machine.admit(one(), 1 + one() % 3, one() % 4, external, drafts)] * 4  # noqa: B023
             moves += [lambda: machine.abort(one())]
         if machine.running:
             moves += [lambda: machine.step(one(), 1 + one() % 5, one() % 4, one() % 4, one() % 4)] * 8
@@ -320,7 +354,16 @@ def test_a_long_walk_meets_everything(mix: str) -> None:
         machine.teardown()
         seen.update(machine.seen)
         seen["evictions"] += machine.manager.block_pool.num_evictions
-    for what in ("room", "no room", "external", "preempted", "drafts refused", "reset True", "reset False"):
+    for what in (
+        "room",
+        "no room",
+        "external",
+        "preempted",
+        "drafts at admission",
+        "drafts refused",
+        "reset True",
+        "reset False",
+    ):
         assert seen[what] > 0, what
     if "cross" not in mix:
         for what in ("hits", "evictions", "events"):

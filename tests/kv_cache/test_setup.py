@@ -21,10 +21,6 @@ from .support import admit, chunked, cross, full, make_manager, make_request, ma
         ([full(16)], {"hash_block_size": 0}, "hash_block_size"),
         ([full(16)], {"max_model_len": 0}, "max_model_len"),
         ([full(16), cross(16)], {}, "enable_caching"),
-        ([full(16)], {"max_model_len": 16}, "enable_caching"),
-        ([full(16)], {"max_model_len": 32, "use_eagle": True}, "enable_caching"),
-        ([mamba(16)], {"max_model_len": 32, "use_eagle": True}, "enable_caching"),
-        ([full(48), window(64, 9)], {"max_model_len": 192, "hash_block_size": 16}, "enable_caching"),
         ([sink(4, 40)], {"num_blocks": 10}, "num_blocks"),
         ([full(16), full(16)], {"dcp_world_size": 2}, "dcp_world_size"),
         ([window(16, 9)], {"pcp_world_size": 2}, "dcp_world_size"),
@@ -92,6 +88,30 @@ def test_prompts_too_short_to_hit_are_told_of(
     run_once(manager, tokens)
     assert manager.get_computed_blocks(make_request("a", tokens[: shortest - 1], manager))[1] == 0
     assert manager.get_computed_blocks(make_request("b", tokens[:shortest], manager))[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("specs", "options", "shortest"),
+    [
+        ([full(16)], {}, 17),
+        ([full(16)], {"use_eagle": True}, 33),
+        ([mamba(16)], {"use_eagle": True}, 33),
+        ([full(48), window(64, 9)], {"hash_block_size": 16}, 193),
+    ],
+)
+def test_a_model_too_short_to_hit_is_told_of_and_works(
+    specs: list[KVCacheSpec], options: dict[str, Any], shortest: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The length of a model is often an option of whoever runs it: nothing to stop an engine for."""
+    with caplog.at_level(logging.WARNING, "blockpool"):
+        make_manager(*specs, max_model_len=shortest, **options)
+        assert "nothing can hit" not in caplog.text
+        manager = make_manager(*specs, max_model_len=shortest - 1, **options)
+    message = f"nothing can hit: a prompt must have {shortest} tokens to, and max_model_len is {shortest - 1}"
+    assert message in caplog.text
+    longest = range(shortest - 1)
+    run_once(manager, longest)
+    assert manager.get_computed_blocks(make_request("again", longest, manager))[1] == 0
 
 
 def test_states_that_nobody_keeps_are_told_of(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast, final
+from typing import Final, cast, final
 
 from mypy_extensions import i64
 
@@ -10,6 +10,10 @@ from blockpool.core.block import OWNER_MASK, KVCacheBlock
 from blockpool.core.group_index import Entry, GroupIndex
 from blockpool.core.refusals import cannot_index, is_own_null, not_own
 from blockpool.errors import ArgumentError
+
+FIRST_PIECE: Final = 16
+ONLY_BLOCKS: Final = {KVCacheBlock}
+BLOCKS_AND_NONE: Final = {KVCacheBlock, type(None)}
 
 
 @final
@@ -75,9 +79,9 @@ class DictIndex(GroupIndex):
     def longest_prefix(self, block_hashes: list[object]) -> list[KVCacheBlock]:
         """See `GroupIndex`."""
         entries = self.entries
-        found: list[KVCacheBlock] = []
+        found = self._plain_prefix(block_hashes)
         try:
-            for block_hash in cast("list[bytes]", block_hashes):
+            for block_hash in cast("list[bytes]", block_hashes[len(found) :] if found else block_hashes):
                 entry = entries.get(block_hash)
                 if isinstance(entry, KVCacheBlock):
                     found.append(entry)
@@ -89,6 +93,30 @@ class DictIndex(GroupIndex):
                     raise TypeError
         except TypeError:
             raise ArgumentError("block_hashes", block_hashes[len(found)], "bytes are needed") from None
+        return found
+
+    def _plain_prefix(self, block_hashes: list[object]) -> list[KVCacheBlock]:
+        """The start of `longest_prefix`, as long as each hash is found, and with one block.
+
+        Written for the interpreted build: there is no Python code per hash. It takes pieces, larger and larger, and
+        stops before whatever is out of the ordinary.
+        """
+        found: list[KVCacheBlock] = []
+        get = cast("dict[object, KVCacheBlock | None]", self.entries).get
+        size = FIRST_PIECE
+        try:
+            while len(found) < len(block_hashes):
+                piece = list(map(get, block_hashes[len(found) : len(found) + size]))
+                kinds = set(map(type, piece))
+                if kinds == ONLY_BLOCKS:
+                    found += cast("list[KVCacheBlock]", piece)
+                    size *= 2
+                    continue
+                if kinds == BLOCKS_AND_NONE:
+                    found += cast("list[KVCacheBlock]", piece[: piece.index(None)])
+                break
+        except TypeError:  # what cannot be a key
+            pass
         return found
 
     def insert_range(

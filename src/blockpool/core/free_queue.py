@@ -17,7 +17,6 @@ from blockpool.core.refusals import (
     first_stranger,
     is_own_null,
     not_own,
-    require_own,
 )
 from blockpool.core.types import BlockArg, IntArg
 from blockpool.errors import ArgumentError, OutOfBlocksError
@@ -171,36 +170,44 @@ class FreeKVCacheBlockQueue:
         self._insert_after(last, cast("list[object]", blocks))
 
     def claim(self, blocks: list[object]) -> int:
-        """`BlockPool.touch`: raises the count of each block; one that nobody held leaves the queue. All or nothing.
+        """`BlockPool.touch`: raises the count of each block; one that nobody held leaves the queue.
 
         The null block is passed over: it is the one block that nobody holds and that is not linked.
 
+        Args:
+            blocks: Known to be of this queue.
+
         Returns:
             How many of those that left have a hash.
-
-        Raises:
-            ArgumentError: If something is not a block.
-            BlockStateError: If a block belongs to another queue.
         """
-        require_own("blocks", blocks, self.owner)
-        num_cached = 0
+        num_uncached = 0
         num_left = 0
+        # Blocks that were freed together leave together, youngest first: only the two ends of such a run are linked.
+        before: KVCacheBlock | None = None
+        after: KVCacheBlock | None = None
         for block in cast("list[KVCacheBlock]", blocks):
-            if block.ref_cnt == 0:
-                before = block.prev_free_block
+            if block.ref_cnt != 0:
+                block.ref_cnt += 1
+                continue
+            if block is not before:
+                if before is not None and after is not None:
+                    before.next_free_block = after
+                    after.prev_free_block = before
                 after = block.next_free_block
-                if before is None or after is None:
-                    continue
-                before.next_free_block = after
-                after.prev_free_block = before
-                block.prev_free_block = None
-                block.next_free_block = None
-                num_left += 1
-                if block._hash is not None:
-                    num_cached += 1
-            block.ref_cnt += 1
+            before = block.prev_free_block
+            if before is None:
+                continue
+            block.prev_free_block = None
+            block.next_free_block = None
+            block.ref_cnt = 1
+            num_left += 1
+            if block._hash is None:
+                num_uncached += 1
+        if before is not None and after is not None:
+            before.next_free_block = after
+            after.prev_free_block = before
         self.num_free_blocks -= num_left
-        return num_cached
+        return num_left - num_uncached
 
     def release(self, blocks: list[object], uncached_first: bool) -> int:
         """`BlockPool.free_blocks`: lowers the count of each block; one that nobody holds joins. All or nothing.
@@ -221,7 +228,7 @@ class FreeKVCacheBlockQueue:
         youngest = tail.prev_free_block
         assert youngest is not None
         last = youngest
-        num_cached = 0
+        num_uncached = 0
         num_joined = 0
         to_old_end: list[object] = []
         try:
@@ -233,12 +240,12 @@ class FreeKVCacheBlockQueue:
                     raise not_own("ordered_blocks", block)
                 count = block.ref_cnt - 1
                 if count == 0:
-                    if block._hash is not None:
-                        num_cached += 1
-                    elif uncached_first:
-                        to_old_end.append(block)
-                        block.ref_cnt = 0
-                        continue
+                    if block._hash is None:
+                        if uncached_first:
+                            to_old_end.append(block)
+                            block.ref_cnt = 0
+                            continue
+                        num_uncached += 1
                     last.next_free_block = block
                     block.prev_free_block = last
                     last = block
@@ -256,7 +263,7 @@ class FreeKVCacheBlockQueue:
         self.num_free_blocks += num_joined
         if to_old_end:
             self._insert_after(self.fake_free_list_head, to_old_end)
-        return num_cached
+        return num_joined - num_uncached
 
     def _undo_release(self, blocks: list[object], num_done: int, youngest: KVCacheBlock) -> None:
         """Gives the first blocks of a failed `release` their count back, and takes them out of the queue again."""

@@ -26,7 +26,7 @@ from blockpool.core.free_queue import FreeKVCacheBlockQueue
 from blockpool.core.group_index import GroupIndex
 from blockpool.core.metrics import as_collector, tell
 from blockpool.core.occupancy import Occupancy
-from blockpool.core.refusals import blocks_by_id, cannot_copy
+from blockpool.core.refusals import blocks_by_id, cannot_copy, require_own
 from blockpool.core.stored_events import new_block_hashes, stored_runs
 from blockpool.core.types import BoolArg, BytesArg, IntArg, MetricsCollector, Request, StrArg
 from blockpool.errors import ConfigError, OutOfBlocksError
@@ -207,18 +207,20 @@ class BlockPool:
         return taken
 
     def touch(self, blocks: Sequence[KVCacheBlock]) -> None:
-        """Takes one more hold of blocks that a look-up found; idle ones leave the free queue. O(len(blocks)).
-
-        The null block is passed over.
+        """Takes one more hold of blocks that a look-up found, null ones excepted; idle ones leave the free queue. O(n).
 
         Raises:
             ArgumentError: If something is not a block.
             BlockStateError: If a block belongs to another pool.
         """
-        touched = as_list("blocks", blocks)
-        self._num_cached_idle -= self.free_block_queue.claim(touched)
+        require_own("blocks", touched := as_list("blocks", blocks), self.free_block_queue.owner)
+        self._touch_own(touched)
+
+    def _touch_own(self, blocks: list[object]) -> None:
+        """`touch` of blocks that are known to be of this pool: what the managers have checked is not checked twice."""
+        self._num_cached_idle -= self.free_block_queue.claim(blocks)
         if self.metrics_collector is not None:
-            for block in cast("list[KVCacheBlock]", touched):
+            for block in cast("list[KVCacheBlock]", blocks):
                 if not block.is_null:
                     tell(self.metrics_collector.on_block_accessed, block)
         self._after_change()
@@ -343,9 +345,7 @@ class BlockPool:
     def get_usage(self) -> float:
         """Share of the usable blocks that requests hold, in [0, 1]; 0 for a pool of one block. O(1)."""
         usable = self.num_gpu_blocks - 1
-        if usable == 0:
-            return 0.0
-        return 1.0 - self.free_block_queue.num_free_blocks / usable
+        return 1.0 - self.free_block_queue.num_free_blocks / usable if usable else 0.0
 
     def occupancy(self) -> Occupancy:
         """Where the blocks are, from counters. O(1)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from mypy_extensions import i64
@@ -26,7 +27,7 @@ def require_own(field: str, items: list[object], owner: i64) -> None:
         raise not_own(field, items[first_stranger(items)]) from None
 
 
-def first_stranger(items: list[object]) -> int:
+def first_stranger(items: Sequence[object]) -> int:
     """Position of the first item that is no block; there must be one."""
     for position, item in enumerate(items):
         if not isinstance(item, KVCacheBlock):

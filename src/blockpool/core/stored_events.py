@@ -29,7 +29,9 @@ def new_block_hashes(request: Request, start: int, stop: int, factor: int) -> tu
         count = len(hashes)
     except (AttributeError, TypeError):
         raise ArgumentError("request", request, "a sequence block_hashes is needed") from None
-    if isinstance(hashes, (str, bytes, bytearray, memoryview)) or not isinstance(hashes, Sequence):
+    if not isinstance(hashes, list) and (
+        isinstance(hashes, (str, bytes, bytearray, memoryview)) or not isinstance(hashes, Sequence)
+    ):
         raise ArgumentError("request.block_hashes", hashes, "a sequence of hashes is needed")
     if stop * factor > count:
         raise ConfigError("num_full_blocks", stop, f"there are hashes for {count // factor} blocks")

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from blockpool.demo.model_config import ModelConfig
-from blockpool.kv_cache import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, SlidingWindowSpec
+from blockpool.kv_cache import (
+    FullAttentionSpec,
+    KVCacheConfig,
+    KVCacheGroupSpec,
+    SlidingWindowSpec,
+    max_blocks_per_request,
+)
 
 
 class LayerPlace(NamedTuple):
@@ -57,14 +63,6 @@ def make_kv_cache_config(config: ModelConfig, num_blocks: int, block_size: int) 
 
 
 def blocks_of_longest_request(config: ModelConfig, block_size: int, max_num_scheduled_tokens: int) -> int:
-    """Blocks that a request of `max_model_len` tokens holds at most, when it is alone.
-
-    With a window these are the window before a chunk and the chunk itself, which need not begin at a block's start.
-    """
-    total = 0
-    for window in group_windows(config.windows):
-        tokens = config.max_model_len
-        if window is not None:
-            tokens = min(tokens, window - 1 + max_num_scheduled_tokens + block_size - 1)
-        total += -(-tokens // block_size)
-    return total
+    """Blocks that a request of `max_model_len` tokens holds at most, when it is alone."""
+    layout = make_kv_cache_config(config, 1, block_size)
+    return max_blocks_per_request(layout, config.max_model_len, max_num_scheduled_tokens)

@@ -5,6 +5,7 @@ from blockpool.kv_cache.config import KVCacheConfig, KVCacheGroupSpec
 from blockpool.kv_cache.dtypes import DTYPE_BYTES
 from blockpool.kv_cache.manager import KVCacheManager
 from blockpool.kv_cache.prefix_cache_stats import PrefixCacheStats
+from blockpool.kv_cache.sizing import max_blocks_per_request
 from blockpool.kv_cache.specs import (
     MAMBA_CACHE_MODES,
     AttentionSpec,
@@ -39,4 +40,5 @@ __all__ = [
     "SinkFullAttentionSpec",
     "SlidingWindowSpec",
     "TokenRequest",
+    "max_blocks_per_request",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from blockpool.core.arguments import as_count
+from blockpool.core.arguments import as_count, as_int
 from blockpool.core.block import KVCacheBlock
 from blockpool.errors import ArgumentError, ConfigError
 from blockpool.kv_cache.blocks import KVCacheBlocks, empty_blocks
@@ -12,6 +12,23 @@ from blockpool.kv_cache.checks import require_computed, require_still_there
 from blockpool.kv_cache.coordinator import KVCacheCoordinator
 from blockpool.kv_cache.demand import Demand
 from blockpool.kv_cache.types import RequestArg
+
+
+def looked_up(request: RequestArg, enable_caching: bool) -> tuple[int, Sequence[bytes], bool]:
+    """What a look-up reads of a request: its tokens, its hashes, and whether nothing is to be looked up.
+
+    Raises:
+        ArgumentError: If it lacks one of them, or they are of a wrong type.
+    """
+    try:
+        skips: bool = not enable_caching or bool(request.skip_reading_prefix_cache)
+        num_tokens = as_int("request.num_tokens", request.num_tokens)
+        block_hashes = request.block_hashes
+    except AttributeError as error:
+        raise ArgumentError("request", request, str(error)) from None
+    if not skips and (not isinstance(block_hashes, Sequence) or isinstance(block_hashes, (bytes, str))):
+        raise ArgumentError("request.block_hashes", block_hashes, "a sequence of hashes is needed")
+    return num_tokens, block_hashes, skips
 
 
 def checked_hits(
@@ -38,7 +55,7 @@ def checked_hits(
         num_blocks, rest = divmod(num_tokens, manager.block_size)
         if rest != 0 or (num_blocks > 0 and not pool.enable_caching):
             raise ConfigError("num_new_computed_tokens", num_tokens, "no hit has so many tokens")
-        require_computed(hits[group_id], num_blocks, pool)
+        require_computed(hits[group_id], num_blocks, pool, group_id)
         if num_blocks > 0:
             factor = manager.block_size // pool.hash_block_size
             require_still_there(request, hits[group_id], factor, pool)

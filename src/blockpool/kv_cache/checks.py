@@ -7,10 +7,10 @@ from typing import cast
 
 from mypy_extensions import i64
 
-from blockpool.core.block import OWNER_MASK, KVCacheBlock
+from blockpool.core.block import OWNER_MASK, KVCacheBlock, home_of
 from blockpool.core.block_hash import coarse_hash
 from blockpool.core.pool import BlockPool
-from blockpool.core.refusals import is_own, not_own
+from blockpool.core.refusals import first_stranger, is_own, not_own
 from blockpool.errors import ArgumentError, BlockPoolError, BlockStateError, ConfigError
 from blockpool.kv_cache.types import RequestArg
 
@@ -24,8 +24,10 @@ def num_idle(blocks: Sequence[KVCacheBlock], first: int, null_block: KVCacheBloc
     return count
 
 
-def require_computed(blocks: Sequence[object], num_blocks: int, pool: BlockPool) -> None:
+def require_computed(blocks: Sequence[object], num_blocks: int, pool: BlockPool, group_id: int) -> None:
     """Checks the computed blocks of one group: so many, of this pool, each null or still indexed. O(len(blocks)).
+
+    The group only tells where to expect them: comparing with that is quicker.
 
     Raises:
         ArgumentError: If something is not a block.
@@ -36,14 +38,15 @@ def require_computed(blocks: Sequence[object], num_blocks: int, pool: BlockPool)
         raise ConfigError("new_computed_blocks", len(blocks), f"{num_blocks} blocks hold the computed tokens")
     owner = pool.free_block_queue.owner
     null_block = pool.null_block
-    position = 0
+    home = home_of(owner, group_id)
     try:
         for block in cast("Sequence[KVCacheBlock]", blocks):
-            if block is not null_block and (block._hash is None or block._home & OWNER_MASK != owner):
+            if (
+                block._hash is None or (block._home != home and block._home & OWNER_MASK != owner)
+            ) and block is not null_block:
                 raise _not_computed(block, owner)
-            position += 1
     except (AttributeError, TypeError):  # how both builds tell what is no block
-        raise not_own("new_computed_blocks", blocks[position]) from None
+        raise not_own("new_computed_blocks", blocks[first_stranger(blocks)]) from None
 
 
 def require_still_there(
@@ -89,7 +92,7 @@ def require_hashes(request: RequestArg, start: int, stop: int, factor: int) -> N
         count = len(hashes)
     except (AttributeError, TypeError):
         raise ArgumentError("request", request, "a sequence block_hashes is needed") from None
-    if not isinstance(hashes, Sequence):
+    if not isinstance(hashes, list) and not isinstance(hashes, Sequence):
         raise ArgumentError("request.block_hashes", hashes, "a sequence of hashes is needed")
     if stop * factor > count:
         raise ConfigError("request.block_hashes", count, f"{stop * factor} are needed: one per full block")

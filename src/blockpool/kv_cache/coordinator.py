@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
-
-from mypy_extensions import i64
 
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.pool import BlockPool
 from blockpool.kv_cache.cross_attention import CrossAttentionManager
+from blockpool.kv_cache.outlook import Outlook
 from blockpool.kv_cache.single_type_manager import NEVER, SingleTypeKVCacheManager, nothing
 from blockpool.kv_cache.types import RequestArg
-
-
-@final
-class Outlook:
-    """How far a running request can go before any group must do something. Never too far; it may be too near.
-
-    Attributes:
-        num_slots: For so many tokens, lookahead included, all groups have blocks.
-        next_to_cache: With so many tokens a block is full.
-        next_to_skip: With so many computed a block is skipped.
-    """
-
-    __slots__ = ("next_to_cache", "next_to_skip", "num_slots")
-
-    def __init__(self, num_slots: int, next_to_cache: int, next_to_skip: int) -> None:
-        self.num_slots: i64 = num_slots
-        self.next_to_cache: i64 = next_to_cache
-        self.next_to_skip: i64 = next_to_skip
 
 
 class KVCacheCoordinator:
@@ -196,6 +176,13 @@ class KVCacheCoordinator:
             total += manager.min_blocks(num_tokens, num_encoder_tokens)
         return total
 
+    def max_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
+        """With so many slots a new request takes no more free blocks than that, whatever it hits. O(groups)."""
+        total = 0
+        for manager in self.single_type_managers:
+            total += manager.max_blocks(num_tokens, num_encoder_tokens)
+        return total
+
     def num_reserved_blocks(self) -> int:
         """Blocks that groups hold for good."""
         total = 0
@@ -209,7 +196,13 @@ class KVCacheCoordinator:
         next_to_cache = NEVER
         next_to_skip = NEVER
         for manager in self.single_type_managers:
-            num_slots = min(num_slots, manager.num_slots(request_id))
-            next_to_cache = min(next_to_cache, manager.next_to_cache(request_id))
-            next_to_skip = min(next_to_skip, manager.next_to_skip(total_computed_tokens))
+            slots = manager.num_slots(request_id)
+            if slots < num_slots:
+                num_slots = slots
+            to_cache = manager.next_to_cache(request_id)
+            if to_cache < next_to_cache:
+                next_to_cache = to_cache
+            to_skip = manager.next_to_skip(total_computed_tokens)
+            if to_skip < next_to_skip:
+                next_to_skip = to_skip
         self.outlooks[request_id] = Outlook(num_slots, next_to_cache, next_to_skip)

@@ -40,3 +40,7 @@ class CrossAttentionManager(SingleTypeKVCacheManager):
     def min_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
         """The blocks of the encoder's tokens."""
         return cdiv(num_encoder_tokens, self.block_size)
+
+    def max_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
+        """The same."""
+        return cdiv(num_encoder_tokens, self.block_size)

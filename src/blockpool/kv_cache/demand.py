@@ -20,9 +20,9 @@ class Demand:
         num_new_computed: Tokens of its hits.
         num_local: Tokens computed here, hits included.
         total_computed: With external ones, but not beyond the longest request.
-        num_main: With those to compute.
+        num_main: With those to compute, but not beyond the longest request.
         num_slots: With the lookahead, but not beyond the longest request.
-        num_to_cache: Of `num_main`, those that are no drafts.
+        num_to_cache: Of all those, the ones that are no drafts, also beyond the longest request.
         num_encoder_tokens: Tokens that cross attention looks at.
         is_admission: Whether only a new request asks for such.
 
@@ -54,30 +54,36 @@ class Demand:
         num_external_computed_tokens: IntArg,
         num_encoder_tokens: IntArg,
     ) -> None:
-        num_new = as_count("num_new_tokens", num_new_tokens)
-        num_external = as_count("num_external_computed_tokens", num_external_computed_tokens)
+        num_new = _count("num_new_tokens", num_new_tokens)
+        num_external = _count("num_external_computed_tokens", num_external_computed_tokens)
         if num_new == 0 and num_external == 0:
             raise ConfigError("num_new_tokens", 0, "must be at least 1 when there are no external tokens")
         try:
             request_id = request.request_id
-            num_computed = as_count("request.num_computed_tokens", request.num_computed_tokens)
-            num_tokens = as_count("request.num_tokens", request.num_tokens)
+            num_computed = _count("request.num_computed_tokens", request.num_computed_tokens)
+            num_tokens = _count("request.num_tokens", request.num_tokens)
         except AttributeError as error:
             raise ArgumentError("request", request, str(error)) from None
         if not isinstance(request_id, str):
             raise ArgumentError("request.request_id", request_id, "a string is needed")
         self.request_id: str = request_id
         self.num_request_tokens: int = num_tokens
-        self.num_new_computed: int = as_count("num_new_computed_tokens", num_new_computed_tokens)
-        self.num_encoder_tokens: int = as_count("num_encoder_tokens", num_encoder_tokens)
+        self.num_new_computed: int = _count("num_new_computed_tokens", num_new_computed_tokens)
+        self.num_encoder_tokens: int = _count("num_encoder_tokens", num_encoder_tokens)
         self.num_local: int = min(num_computed + self.num_new_computed, max_model_len)
         self.total_computed: int = min(self.num_local + num_external, max_model_len)
-        self.num_main: int = self.total_computed + num_new
-        num_lookahead = as_count("num_lookahead_tokens", num_lookahead_tokens)
-        self.num_slots: int = min(self.num_main + num_lookahead, max_model_len)
-        self.num_to_cache: int = min(self.num_main, num_tokens)
+        num_all = self.total_computed + num_new
+        num_lookahead = _count("num_lookahead_tokens", num_lookahead_tokens)
+        self.num_main: int = min(num_all, max_model_len)
+        self.num_slots: int = min(num_all + num_lookahead, max_model_len)
+        self.num_to_cache: int = min(num_all, num_tokens)
         self.is_admission: bool = num_external > 0 or self.num_new_computed > 0
 
     def num_at_most(self, max_model_len: int) -> int:
         """Tokens of the request that need a slot sooner or later."""
         return min(self.num_request_tokens, max_model_len)
+
+
+def _count(field: str, value: IntArg) -> int:
+    """`as_count`, in one call for what nearly every value is."""
+    return value if isinstance(value, int) and value >= 0 else as_count(field, value)

@@ -182,3 +182,7 @@ class MambaManager(SingleTypeKVCacheManager):
     def min_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
         """The running state and the speculative ones."""
         return 1 + self.num_speculative_blocks
+
+    def max_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
+        """See `SingleTypeKVCacheManager`."""
+        return cdiv(num_tokens, self.block_size) + self.num_speculative_blocks

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import final
+from typing import Final, final
 
-from blockpool.core.arguments import as_bool, as_count, as_int, as_size
+from blockpool.core.arguments import as_bool, as_count, as_size
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.event_log import EventLog
 from blockpool.core.events import KVCacheEvent
 from blockpool.core.pool import BlockPool
 from blockpool.core.types import BoolArg, IntArg, MetricsCollector, StrArg
 from blockpool.errors import ArgumentError, ConfigError, OutOfBlocksError
-from blockpool.kv_cache.admission import checked_hits, num_preemptions_to_count
+from blockpool.kv_cache.admission import checked_hits, looked_up, num_preemptions_to_count
 from blockpool.kv_cache.blocks import KVCacheBlocks, empty_blocks
 from blockpool.kv_cache.checks import as_id, as_request_id
 from blockpool.kv_cache.config import KVCacheConfig
 from blockpool.kv_cache.coordinator import KVCacheCoordinator
 from blockpool.kv_cache.demand import Demand
+from blockpool.kv_cache.outlook import Outlook, has_all
 from blockpool.kv_cache.prefix_cache_stats import PrefixCacheStats
 from blockpool.kv_cache.setup_coordinator import make_coordinator
+from blockpool.kv_cache.sizing import max_blocks_per_request
 from blockpool.kv_cache.types import BlocksArg, RequestArg
+
+ZERO: Final = 0
+"""The default, as an object: `is` tells at once that nothing else was passed. Any other 0 goes the longer way."""
 
 
 @final
@@ -40,12 +45,12 @@ class KVCacheManager:
         dcp_world_size: Ranks of decode context parallelism. Above 1 only with a single group of full attention.
         pcp_world_size: Ranks of prefill context parallelism. Likewise.
         metrics_collector: See `BlockPool`.
-        reuse_uncached_first: See `BlockPool`.
-        self_check: See `BlockPool`.
-        int_block_hashes: See `BlockPool`.
-        event_granularity: See `BlockPool`.
-        batch_removes: See `BlockPool`.
-        fingerprint: See `BlockPool`.
+        reuse_uncached_first: See `BlockPool`, as for all that follow.
+        self_check: Likewise.
+        int_block_hashes: Likewise.
+        event_granularity: Likewise.
+        batch_removes: Likewise.
+        fingerprint: Likewise.
 
     Attributes:
         block_pool: The pool. For reading; a scheduler takes and frees blocks through the manager.
@@ -56,10 +61,10 @@ class KVCacheManager:
     Raises:
         ArgumentError: For an argument of the wrong type.
         ConfigError: For numbers that do not fit together: a hash block size that does not divide, and, with caching, a
-            group or a least common multiple of block sizes with which nothing can ever hit.
+            group with which nothing can ever hit.
 
     Logs:
-        A warning when block sizes differ so that short prompts cannot hit; it says how short.
+        A warning when block sizes are such that short prompts cannot hit, or none can; it says how short.
     """
 
     def __init__(
@@ -89,7 +94,9 @@ class KVCacheManager:
         self.enable_caching: bool = as_bool("enable_caching", enable_caching)
         self.use_eagle: bool = as_bool("use_eagle", use_eagle)
         self.log_stats: bool = as_bool("log_stats", log_stats)
-        num_ranks = as_size("dcp_world_size", dcp_world_size) * as_size("pcp_world_size", pcp_world_size)
+        self._num_ranks: int = as_size("dcp_world_size", dcp_world_size) * as_size(
+            "pcp_world_size", pcp_world_size
+        )
         self.block_pool: BlockPool = BlockPool(
             kv_cache_config.num_blocks,
             self.enable_caching,
@@ -104,13 +111,11 @@ class KVCacheManager:
             fingerprint=fingerprint,
         )
         self.coordinator: KVCacheCoordinator = make_coordinator(
-            kv_cache_config, self.block_pool, self.max_model_len, self.use_eagle, num_ranks
+            kv_cache_config, self.block_pool, self.max_model_len, self.use_eagle, self._num_ranks
         )
         self.num_kv_cache_groups: int = len(kv_cache_config.kv_cache_groups)
         self.empty_kv_cache_blocks: KVCacheBlocks = empty_blocks(self.num_kv_cache_groups)
         self.prefix_cache_stats: PrefixCacheStats | None = PrefixCacheStats() if self.log_stats else None
-
-    # ------------------------------------------------------------------------------------------------- prefix cache
 
     def get_computed_blocks(self, request: RequestArg) -> tuple[KVCacheBlocks, int]:
         """Looks up how much of a new request's tokens has been computed before. Changes nothing, holds nothing.
@@ -124,16 +129,9 @@ class KVCacheManager:
         Raises:
             ArgumentError: For a request that lacks what is read.
         """
-        try:
-            skips = not self.enable_caching or request.skip_reading_prefix_cache
-            num_tokens = as_int("request.num_tokens", request.num_tokens)
-            block_hashes = request.block_hashes
-        except AttributeError as error:
-            raise ArgumentError("request", request, str(error)) from None
+        num_tokens, block_hashes, skips = looked_up(request, self.enable_caching)
         if skips or num_tokens <= 1:
             return self.empty_kv_cache_blocks, 0
-        if not isinstance(block_hashes, Sequence) or isinstance(block_hashes, (bytes, str)):
-            raise ArgumentError("request.block_hashes", block_hashes, "a sequence of hashes is needed")
         found, length = self.coordinator.find_longest_cache_hit(block_hashes, num_tokens - 1)
         return self.create_kv_cache_blocks(found), length
 
@@ -185,8 +183,6 @@ class KVCacheManager:
             self.prefix_cache_stats = PrefixCacheStats()
         return stats
 
-    # ------------------------------------------------------------------------------------------------- allocation
-
     def allocate_slots(
         self,
         request: RequestArg,
@@ -233,6 +229,15 @@ class KVCacheManager:
         Complexity:
             O(1) for a running request that needs no new block; else O(blocks that change hands).
         """
+        if (
+            new_computed_blocks is None
+            and num_new_computed_tokens is ZERO
+            and num_external_computed_tokens is ZERO
+            and delay_cache_blocks is False
+            and num_encoder_tokens is ZERO
+            and has_all(self.coordinator.outlooks, request, num_new_tokens, num_lookahead_tokens)
+        ):
+            return self.empty_kv_cache_blocks
         demand = Demand(
             request,
             self.max_model_len,
@@ -250,17 +255,8 @@ class KVCacheManager:
         if outlook is None:
             return self._admit(request, demand, new_computed_blocks, caches)
         if demand.is_admission or (new_computed_blocks is not None and new_computed_blocks.any_blocks()):
-            raise ConfigError(
-                "request_id", demand.request_id, "it runs already, and comes with what a new one has"
-            )
-        if (
-            demand.num_encoder_tokens == 0
-            and demand.num_slots <= outlook.num_slots
-            and demand.total_computed < outlook.next_to_skip
-            and (not caches or demand.num_to_cache < outlook.next_to_cache)
-        ):
-            return self.empty_kv_cache_blocks
-        return self._grow(request, demand, caches)
+            raise ConfigError("request_id", demand.request_id, "it runs already; this is for a new one")
+        return self._grow(request, demand, outlook, caches)
 
     def free(self, request: RequestArg) -> None:
         """Gives all blocks of a request back, the last one first; they can be found until they are recycled.
@@ -277,12 +273,15 @@ class KVCacheManager:
         total = as_count("total_computed_tokens", total_computed_tokens)
         self.coordinator.remove_skipped_blocks(as_id("request_id", request_id), total)
 
-    # ------------------------------------------------------------------------------------------------- inspection
-
     @property
     def usage(self) -> float:
         """Share of the blocks that are held, in [0, 1]. O(1)."""
         return self.block_pool.get_usage()
+
+    @property
+    def num_usable_blocks(self) -> int:
+        """Blocks that requests can have: all but the null block and those of sinks."""
+        return self.block_pool.num_gpu_blocks - 1 - self.coordinator.num_reserved_blocks()
 
     def get_blocks(self, request_id: StrArg) -> KVCacheBlocks:
         """The block tables of a request, copied; empty when it has none. O(blocks)."""
@@ -291,6 +290,24 @@ class KVCacheManager:
     def get_block_ids(self, request_id: StrArg) -> tuple[list[int], ...]:
         """The block ids of a request, one list per group; 0 stands for what attention skips. O(blocks)."""
         return self.get_blocks(request_id).get_block_ids()
+
+    def max_blocks_per_request(
+        self,
+        num_tokens: IntArg,
+        max_num_batched_tokens: IntArg,
+        num_lookahead_tokens: IntArg = 0,
+        num_encoder_tokens: IntArg = 0,
+    ) -> int:
+        """See `sizing.max_blocks_per_request`. What needs more than `num_usable_blocks` had better be refused."""
+        return max_blocks_per_request(
+            self.kv_cache_config,
+            num_tokens,
+            max_num_batched_tokens,
+            num_lookahead_tokens=num_lookahead_tokens,
+            num_encoder_tokens=num_encoder_tokens,
+            max_model_len=self.max_model_len,
+            context_parallel_size=self._num_ranks,
+        )
 
     def get_num_common_prefix_blocks(self, running_request_id: StrArg) -> list[int]:
         """Per group, how many blocks from the first on are shared by all requests that hold blocks.
@@ -317,56 +334,68 @@ class KVCacheManager:
                 return KVCacheBlocks(tuple(blocks))
         return self.empty_kv_cache_blocks
 
-    # ------------------------------------------------------------------------------------------------- inside
-
     def _admit(
         self, request: RequestArg, demand: Demand, new_computed_blocks: KVCacheBlocks | None, caches: bool
     ) -> KVCacheBlocks | None:
         """`allocate_slots` of a new request."""
         coordinator = self.coordinator
         computed = checked_hits(self.coordinator, request, demand, new_computed_blocks)
-        usable = self.block_pool.num_gpu_blocks - 1 - coordinator.num_reserved_blocks()
+        usable = self.num_usable_blocks
         least = coordinator.min_blocks(demand.num_at_most(self.max_model_len), demand.num_encoder_tokens)
         if least > usable:
             raise OutOfBlocksError(least, usable)
         if caches:
             coordinator.require_cacheable(request, computed, demand.total_computed, demand.num_to_cache)
         counted = num_preemptions_to_count(request) if self.log_stats and self.enable_caching else -1
-        if self._num_wanted(demand, computed) > self.block_pool.get_num_free_blocks():
+        num_free = self.block_pool.get_num_free_blocks()
+        at_most = coordinator.max_blocks(demand.num_slots, demand.num_encoder_tokens)
+        if at_most > num_free and self._num_wanted(demand, computed) > num_free:  # counting is O(hits)
             return None
         coordinator.allocate_new_computed_blocks(
             demand.request_id, computed, demand.num_local, demand.total_computed - demand.num_local
         )
-        new_blocks = self._lengthen(request, demand, caches)
+        new_blocks = self._lengthen(request, demand, True, caches)
         if counted >= 0 and self.prefix_cache_stats is not None:
             self.prefix_cache_stats.record(demand.num_request_tokens, demand.num_new_computed, counted > 0)
         return new_blocks
 
-    def _grow(self, request: RequestArg, demand: Demand, caches: bool) -> KVCacheBlocks | None:
-        """`allocate_slots` of a running request."""
+    def _grow(
+        self, request: RequestArg, demand: Demand, outlook: Outlook, caches: bool
+    ) -> KVCacheBlocks | None:
+        """`allocate_slots` of a running request. Does only what the outlook says is due."""
         coordinator = self.coordinator
         empty = self.empty_kv_cache_blocks.blocks
-        if caches:
+        takes = demand.num_slots > outlook.num_slots or demand.num_encoder_tokens > 0
+        fills = caches and demand.num_to_cache >= outlook.next_to_cache
+        skips = demand.total_computed >= outlook.next_to_skip
+        if not takes and not fills and not skips:
+            return self.empty_kv_cache_blocks
+        if fills:
             coordinator.require_cacheable(request, empty, demand.total_computed, demand.num_to_cache)
-        num_wanted = self._num_wanted(demand, empty)
-        num_free = self.block_pool.get_num_free_blocks()
-        if num_wanted > num_free:
-            num_free += coordinator.num_freed_by_skipping(demand.request_id, demand.total_computed)
-            if num_wanted > num_free:
+        num_lacking = 0
+        if takes:
+            num_lacking = self._num_wanted(demand, empty) - self.block_pool.get_num_free_blocks()
+        if num_lacking > 0:
+            if not skips:
                 return None
-        coordinator.remove_skipped_blocks(demand.request_id, demand.total_computed)
-        return self._lengthen(request, demand, caches)
+            if num_lacking > coordinator.num_freed_by_skipping(demand.request_id, demand.total_computed):
+                return None
+        if skips:
+            coordinator.remove_skipped_blocks(demand.request_id, demand.total_computed)
+        return self._lengthen(request, demand, takes, fills)
 
-    def _lengthen(self, request: RequestArg, demand: Demand, caches: bool) -> KVCacheBlocks:
+    def _lengthen(self, request: RequestArg, demand: Demand, takes: bool, fills: bool) -> KVCacheBlocks:
         coordinator = self.coordinator
-        request_id = demand.request_id
-        new_blocks = coordinator.allocate_new_blocks(
-            request_id, demand.num_slots, demand.num_main, demand.num_encoder_tokens
-        )
-        if caches:
+        new_blocks = self.empty_kv_cache_blocks
+        if takes:
+            taken = coordinator.allocate_new_blocks(
+                demand.request_id, demand.num_slots, demand.num_main, demand.num_encoder_tokens
+            )
+            new_blocks = self.create_kv_cache_blocks(taken)
+        if fills:
             coordinator.cache_blocks(request, demand.num_to_cache)
-        coordinator.look_ahead(request_id, demand.total_computed)
-        return self.create_kv_cache_blocks(new_blocks)
+        coordinator.look_ahead(demand.request_id, demand.total_computed)
+        return new_blocks
 
     def _num_wanted(self, demand: Demand, computed: tuple[Sequence[KVCacheBlock], ...]) -> int:
         return self.coordinator.get_num_blocks_to_allocate(

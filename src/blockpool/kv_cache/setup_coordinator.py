@@ -115,12 +115,12 @@ def _check_reach(coordinator: CachingCoordinator, max_model_len: int) -> None:
     sizes = [manager.block_size for manager in coordinator.single_type_managers]
     shortest = unit + coordinator.num_dropped_tokens() + 1
     if shortest > max_model_len:
-        raise ConfigError(
-            "enable_caching",
-            True,
-            f"a prompt must have {shortest} tokens to hit, the longest has {max_model_len}",
+        logger.warning(
+            "caching is on and nothing can hit: a prompt must have %d tokens to, and max_model_len is %d",
+            shortest,
+            max_model_len,
         )
-    if unit > min(sizes):
+    elif unit > min(sizes):
         logger.warning(
             "prompts of less than %d tokens cannot hit: the block sizes %s have the least common multiple %d",
             shortest,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from blockpool.core.arguments import as_list
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.pool import BlockPool
 from blockpool.kv_cache.checks import num_idle, require_event_fields, require_hashes
@@ -123,7 +124,7 @@ class SingleTypeKVCacheManager:
             blocks = [self._null_block] * num_skipped
             kept = new_computed_blocks[num_skipped:]
         if len(kept) > 0:
-            self.block_pool.touch(kept)
+            self.block_pool._touch_own(as_list("new_computed_blocks", kept))
             blocks.extend(kept)
         self.req_to_blocks[request_id] = blocks
         self.num_cached_block[request_id] = len(blocks)
@@ -194,15 +195,21 @@ class SingleTypeKVCacheManager:
         return nothing(len(kv_cache_group_ids))
 
     def cache_blocks(self, request: RequestArg, num_tokens: int) -> None:
-        """Indexes the blocks of a running request that the first `num_tokens` tokens fill, if they are not yet."""
+        """Indexes the blocks of a running request that the first `num_tokens` tokens fill, if they are not yet.
+
+        Tokens beyond the longest request have no slot, and so no block that could be indexed.
+        """
         request_id = request.request_id
         num_cached = self.num_cached_block.get(request_id, 0)
         num_full = num_tokens // self.block_size
         if num_cached >= num_full:
             return
+        num_full = min(num_full, self.num_slots(request_id) // self.block_size)
+        if num_cached >= num_full:
+            return
         self.block_pool.cache_full_blocks(
             request,
-            self.req_to_blocks.get(request_id, []),
+            self.req_to_blocks[request_id],
             num_cached,
             num_full,
             self.block_size,
@@ -294,6 +301,10 @@ class SingleTypeKVCacheManager:
 
     def min_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
         """A request of so many tokens needs at least so many blocks at once, however it is scheduled."""
+        return cdiv(num_tokens, self.block_size)
+
+    def max_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
+        """With so many slots a new request takes no more free blocks than that, whatever it hits."""
         return cdiv(num_tokens, self.block_size)
 
     def reserved_blocks(self) -> list[KVCacheBlock]:

@@ -1,0 +1,67 @@
+"""`Outlook`: how far a running request can go before any group must do something. Most steps do not go so far."""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64
+
+from blockpool.core.types import IntArg
+from blockpool.kv_cache.types import RequestArg
+
+
+@final
+class Outlook:
+    """How far a running request can go before any group must do something. Never too far; it may be too near.
+
+    Attributes:
+        num_slots: For so many tokens, lookahead included, all groups have blocks.
+        next_to_cache: With so many tokens a block is full.
+        next_to_skip: With so many computed a block is skipped.
+    """
+
+    __slots__ = ("next_to_cache", "next_to_skip", "num_slots")
+
+    def __init__(self, num_slots: int, next_to_cache: int, next_to_skip: int) -> None:
+        self.num_slots: i64 = num_slots
+        self.next_to_cache: i64 = next_to_cache
+        self.next_to_skip: i64 = next_to_skip
+
+
+def has_all(
+    outlooks: dict[str, Outlook], request: RequestArg, num_new_tokens: IntArg, num_lookahead_tokens: IntArg
+) -> bool:
+    """Whether a request runs and has all that it needs for its next step, as nearly always in a decode step. O(1).
+
+    No, too, when anything about it is wrong or out of the ordinary: then `Demand` looks at it one by one, and tells.
+    """
+    try:
+        request_id = request.request_id
+        num_computed = request.num_computed_tokens
+        num_tokens = request.num_tokens
+    except AttributeError:
+        return False
+    if not (
+        isinstance(request_id, str)
+        and isinstance(num_computed, int)
+        and isinstance(num_tokens, int)
+        and isinstance(num_new_tokens, int)
+        and isinstance(num_lookahead_tokens, int)
+    ):
+        return False
+    outlook = outlooks.get(request_id)
+    if outlook is None:
+        return False
+    # Plain integers: what a caller passes need not fit into a machine word.
+    num_slots: int = outlook.num_slots
+    next_to_cache: int = outlook.next_to_cache
+    next_to_skip: int = outlook.next_to_skip
+    num_main = num_computed + num_new_tokens
+    return (
+        num_main + num_lookahead_tokens <= num_slots
+        and (num_main < next_to_cache or num_tokens < next_to_cache)
+        and 0 <= num_computed < next_to_skip
+        and num_new_tokens > 0
+        and num_lookahead_tokens >= 0
+        and num_tokens >= 0
+    )
