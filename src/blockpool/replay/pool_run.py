@@ -38,7 +38,6 @@ class PoolRun:
     """Plays requests one after the other on a cold pool; each is done before the next begins.
 
     Evictions can be looked at between two requests: `pool.num_evictions` is exact, residency is of sampled blocks.
-    The pool calls nobody for each eviction.
 
     Attributes:
         pool: The pool, with `blocks` usable blocks and the null block.
@@ -69,7 +68,7 @@ class PoolRun:
         self._misses: PoolMisses | None = None
         collector: MetricsCollector = self._residency.collector
         if settings.explain:
-            self._misses = PoolMisses(blocks, settings, self._key_maker)
+            self._misses = PoolMisses(blocks, settings, self._key_maker, self._clock)
             collector = EvictionListener(collector, self._misses.note_eviction)
         self.pool = BlockPool(
             blocks + 1,
@@ -112,12 +111,12 @@ class PoolRun:
         self.counts.requests += 1
         num_hits = None
         if self._misses is not None:
-            self._misses.begin(request, self._requests_seen, line, self._clock() / 1e9)
+            self._misses.begin(request, self._requests_seen, line)
         if plan.num_blocks > self._blocks:
             self.counts.refused += 1
             self.counts.largest_refused_blocks = max(self.counts.largest_refused_blocks, plan.num_blocks)
             if self._misses is not None:
-                self._misses.note_refused(request, plan)
+                self._misses.note_refused(request, plan.num_blocks)
         else:
             num_hits = self._play_plan(request, plan)
         self._requests_seen += 1

@@ -35,8 +35,8 @@ class MissAttribution:
     """Keeps which blocks have ever been indexed, and tells by it why others are not found.
 
     For each request call `explain` when its look-up is done and before it takes blocks, then `note_eviction` for every
-    block that loses its key, then `note_indexed`. Of a refused request call `explain_refused` only. Requests may
-    overlap; the order of the calls is what counts.
+    block that loses its key, then `note_indexed`, for all of its blocks or for some at a time, as they are indexed.
+    Of a refused request call `explain_refused` only. Requests may overlap; the order of the calls is what counts.
 
     Memory: O(distinct blocks), see `KnownBlocks`.
     """
@@ -106,30 +106,42 @@ class MissAttribution:
             differs_at = None
         return RequestMisses(tuple(runs), differs_at, tuple(evictions))
 
-    def note_indexed(self, request: TraceRequest, plan: RequestPlan) -> None:
-        """The blocks of a request were indexed. O(blocks)."""
+    def note_indexed(
+        self, request: TraceRequest, plan: RequestPlan, first: int = 0, stop: int | None = None
+    ) -> None:
+        """Blocks of a request were indexed.
+
+        Args:
+            request: The request.
+            plan: Made of it.
+            first: Index of the first of these blocks; all before it were indexed already.
+            stop: Index after the last; None for all.
+
+        Complexity: O(stop - first); where keys depend on more than tokens, O(blocks of the request).
+        """
         keys, known = plan.keys, self._known
+        stop = len(keys) if stop is None else stop
         if request.token_ids is None:
-            parent = None
-            for key in keys:
+            parent = known.find(keys[first - 1]) if first else None
+            for key in keys[first:stop]:
                 if parent is not None:  # also before a known block: an id may follow several others
                     known.connect(parent)
                 node = known.find(key)
                 parent = known.add(key) if node is None else node
             return
-        first_new = len(keys)
-        while first_new and known.find(keys[first_new - 1]) is None:
+        first_new = stop
+        while first_new > first and known.find(keys[first_new - 1]) is None:
             first_new -= 1
-        if first_new == len(keys):
+        if first_new == stop:
             return
-        plain_keys, scopes = self._plain(request, keys, len(keys))
+        plain_keys, scopes = self._plain(request, keys, stop)
         parent = self._node_before(request, keys, first_new)
         size = request.block_size
         assert size is not None
         tokens = request.token_ids
         if plan.max_hit_blocks < request.num_prompt_blocks and request.output_token_ids:  # engine rules
             tokens = tokens + request.output_token_ids
-        for index in range(first_new, len(keys)):
+        for index in range(first_new, stop):
             known.add_child_tokens(parent, tokens[index * size : (index + 1) * size])
             parent = known.add(keys[index])
             if scopes and scopes[index] != PLAIN_SCOPE:

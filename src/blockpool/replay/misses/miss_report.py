@@ -20,10 +20,13 @@ class EvictedMisses(NamedTuple):
     """Of the blocks that missed because they had been evicted, each counted as often as it missed.
 
     Attributes:
-        seconds_ago: Time of the trace since the eviction; None when the trace has no times.
-        requests_ago: Requests since the one that was given the room.
+        seconds_ago: Time since the eviction, of the trace or, in a timed replay, of the engine; None when there are no
+            times.
+        requests_ago: Requests since the one that was given the room, in a timed replay since the one that had been
+            admitted last.
         blocks_too_few: By how many blocks a pool must be larger to have the block. Fewer samples than the others when
-            the trace has an id that follows different blocks: from there on it cannot be told.
+            the trace has an id that follows different blocks, for from there on it cannot be told; none in a timed
+            replay.
     """
 
     seconds_ago: Quantiles | None

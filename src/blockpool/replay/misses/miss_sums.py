@@ -24,7 +24,7 @@ class RequestPlace(NamedTuple):
     Attributes:
         number: From 0, bad lines not counted.
         line: From 1; None without a file.
-        seconds: Time of the trace, or requests where it has no times.
+        seconds: Time by the clock of the replay, or requests where the trace has no times.
         tag: Value of the tag, or None.
     """
 

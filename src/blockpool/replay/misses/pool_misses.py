@@ -1,4 +1,4 @@
-"""`PoolMisses`: explains the misses of one pool that plays requests one after the other."""
+"""`PoolMisses`: explains the misses of one pool, whoever plays requests on it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from blockpool.replay.misses.miss_report import MissReport
 from blockpool.replay.misses.miss_sums import MissSums, RequestPlace
 from blockpool.replay.misses.reasons import EVICTED, Eviction, RequestMisses
 from blockpool.replay.misses.tags import TagReader
+from blockpool.replay.residency import ResidencyClock
 from blockpool.replay.rules import RequestPlan
 from blockpool.replay.settings import ReplaySettings
 from blockpool.trace.request import TraceRequest
@@ -39,41 +40,54 @@ class EvictionListener:
 
 
 class PoolMisses:
-    """Takes each request when it has been looked up, and again when its blocks are indexed.
+    """Takes each request once: `begin`, then `note_refused`, or `note_looked_up` before it takes blocks.
+
+    Then `note_indexed` tells of its blocks, at once or as they are indexed. An eviction is put down to the request that
+    began last: how many requests ago it was counts those that began since.
 
     Memory: O(distinct blocks), for what is known and for the stack distances.
     """
 
-    def __init__(self, blocks: int, settings: ReplaySettings, key_maker: KeyMaker) -> None:
+    def __init__(
+        self,
+        blocks: int,
+        settings: ReplaySettings,
+        key_maker: KeyMaker,
+        clock: ResidencyClock,
+        *,
+        overlapping: bool = False,
+    ) -> None:
         """Nothing is known.
 
         Args:
             blocks: Usable blocks of the pool.
             settings: Rules, order of recycling and tag.
             key_maker: The one that makes the keys of the plans.
+            clock: When things happen.
+            overlapping: Requests hold blocks side by side, so there are no stack distances, and nobody can say by how
+                many blocks the pool is too small.
         """
         self._blocks = blocks
+        self._clock = clock
         self._attribution = MissAttribution(settings.rules, key_maker)
-        # None once an id has followed another block than before: distances are no longer defined then.
-        self._distances: StackPass | None = StackPass(settings.reuse_uncached_first)
+        # None, too, once an id has followed another block than before: distances are no longer defined then.
+        self._distances = None if overlapping else StackPass(settings.reuse_uncached_first)
         self._tags = TagReader(settings.tag)
         self._place = RequestPlace(0, None, 0.0, None)
-        self._has_times = False
         self.restart()
 
     def restart(self) -> None:
         """Begins to count anew; what is known stays known."""
         self._sums = MissSums()
 
-    def begin(self, request: TraceRequest, number: int, line: int | None, seconds: float) -> None:
+    def begin(self, request: TraceRequest, number: int, line: int | None) -> None:
         """A request comes; see `RequestPlace`."""
-        self._place = RequestPlace(number, line, seconds, self._tags.of(request))
-        self._has_times = self._has_times or request.timestamp_ms is not None
+        self._place = RequestPlace(number, line, self._seconds(), self._tags.of(request))
 
-    def note_refused(self, request: TraceRequest, plan: RequestPlan) -> None:
-        """It needs more blocks than the pool has."""
+    def note_refused(self, request: TraceRequest, num_blocks: int) -> None:
+        """It needs `num_blocks`, more than the pool has."""
         misses = self._attribution.explain_refused(request)
-        self._sums.add(request, self._place, misses, [plan.num_blocks - self._blocks])
+        self._sums.add(request, self._place, misses, [num_blocks - self._blocks])
 
     def note_looked_up(
         self, request: TraceRequest, plan: RequestPlan, num_hits: int, is_resident: Callable[[Any], bool]
@@ -83,12 +97,14 @@ class PoolMisses:
         self._sums.add(request, self._place, misses, self._blocks_too_few(plan, misses))
 
     def note_eviction(self, key: Any) -> None:
-        """A block lost its key to make room for the request."""
-        self._attribution.note_eviction(key, Eviction(self._place.number, self._place.seconds))
+        """A block lost its key to make room."""
+        self._attribution.note_eviction(key, Eviction(self._place.number, self._seconds()))
 
-    def note_indexed(self, request: TraceRequest, plan: RequestPlan) -> None:
-        """Its blocks are indexed."""
-        self._attribution.note_indexed(request, plan)
+    def note_indexed(
+        self, request: TraceRequest, plan: RequestPlan, first: int = 0, stop: int | None = None
+    ) -> None:
+        """Blocks of a request are indexed; see `MissAttribution.note_indexed`. All at once unless overlapping."""
+        self._attribution.note_indexed(request, plan, first, stop)
         if self._distances is not None:
             num_nameless = plan.num_blocks - len(plan.keys)
             # Tokens are for hits that are counted, and none are here.
@@ -101,7 +117,10 @@ class PoolMisses:
         Raises:
             ConfigError: No request has the tag that was asked for.
         """
-        return self._sums.report(tag=self._tags.name(), has_times=self._has_times)
+        return self._sums.report(tag=self._tags.name(), has_times=self._clock.unit == "seconds")
+
+    def _seconds(self) -> float:
+        return self._clock() / 1e9
 
     def _blocks_too_few(self, plan: RequestPlan, misses: RequestMisses) -> list[int] | None:
         """For each block that was evicted, in order."""

@@ -46,8 +46,8 @@ class Eviction(NamedTuple):
     """When a block lost its last copy in the pool.
 
     Attributes:
-        request: Number of the request that was given its room.
-        seconds: Time of the trace then; requests where the trace has no times.
+        request: Number of the request that began last: where they do not overlap, the one that was given its room.
+        seconds: The time then, by the clock of the replay; requests where the trace has no times.
     """
 
     request: int

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from blockpool.errors import ConfigError
 from blockpool.replay.timed.timed_settings import NS_PER_SECOND, TimedSettings
@@ -13,6 +14,20 @@ _NS_PER_MS = 1_000_000
 _STREAM = 2**61  # of the seed; the workload generator uses others
 
 
+class Arrival(NamedTuple):
+    """A request that comes.
+
+    Attributes:
+        request: As the trace has it.
+        time_ns: When, on the engine's clock.
+        line: Where it stands in its file, from 1; None without one.
+    """
+
+    request: TraceRequest
+    time_ns: int
+    line: int | None
+
+
 class Arrivals:
     """The requests in order of arrival, one looked at ahead.
 
@@ -20,12 +35,18 @@ class Arrivals:
         next_ns: When the next one comes, in nanoseconds of the engine's clock; None after the last.
     """
 
-    def __init__(self, requests: Iterator[TraceRequest], settings: TimedSettings) -> None:
+    def __init__(
+        self,
+        requests: Iterator[TraceRequest],
+        settings: TimedSettings,
+        line_of_latest: Callable[[], int | None] = lambda: None,
+    ) -> None:
         """Looks at the first request.
 
         Args:
             requests: At least one; timestamps on all, not going back, or on none.
             settings: How their times are made.
+            line_of_latest: The line of the request that was read last.
 
         Raises:
             ConfigError: The trace has no timestamps and there is no rate, or the other way round.
@@ -36,6 +57,7 @@ class Arrivals:
         self._speed = settings.speed or 1
         self._draws = Draws(settings.seed, _STREAM)
         self._clock_s = 0.0
+        self._line_of_latest = line_of_latest
         self.next_ns: int | None = None
         first = next(requests)
         self._next: TraceRequest | None = first
@@ -46,15 +68,18 @@ class Arrivals:
         if first.timestamp_ms is not None and self._rate is not None:
             raise ConfigError("arrival_rate", self._rate, "the trace has timestamps; speed divides them")
         self.next_ns = self._time_of(first)
+        self._next_line = line_of_latest()
 
-    def pop(self) -> tuple[TraceRequest, int]:
-        """Takes the next request and its time of arrival. Only while `next_ns` is not None."""
+    def pop(self) -> Arrival:
+        """Takes the next request. Only while `next_ns` is not None."""
         request, time_ns = self._next, self.next_ns
         assert request is not None
         assert time_ns is not None
+        arrival = Arrival(request, time_ns, self._next_line)
         self._next = next(self._requests, None)
         self.next_ns = None if self._next is None else self._time_of(self._next)
-        return request, time_ns
+        self._next_line = self._line_of_latest()
+        return arrival
 
     def _time_of(self, request: TraceRequest) -> int:
         if self._rate is not None:

@@ -65,6 +65,7 @@ class Scheduler:
         settings: ReplaySettings,
         *,
         first_measured: int = 0,
+        pictures: bool = False,
         one_by_one: bool = False,
     ) -> None:
         """Makes the pool.
@@ -75,9 +76,13 @@ class Scheduler:
             timed: The engine.
             settings: The rules, and how the pool is checked and followed.
             first_measured: Number of the first request of the window, from 0.
+            pictures: Collect what only a report draws, too.
             one_by_one: Take no steps together: slow, and the same.
         """
-        self.statistics = TimedStatistics(blocks, settings, first_measured)
+        self._key_maker = KeyMaker(settings.hash_algorithm)
+        self.statistics = TimedStatistics(
+            blocks, settings, first_measured, self._key_maker, pictures=pictures
+        )
         self.pool = BlockPool(
             blocks + 1,
             True,
@@ -92,8 +97,7 @@ class Scheduler:
         self._settings = settings
         self._grows = settings.rules == ENGINE_RULES
         self._one_by_one = one_by_one
-        self._access = PoolAccess(self.pool, settings.rules)
-        self._key_maker = KeyMaker(settings.hash_algorithm)
+        self._access = PoolAccess(self.pool, settings.rules, self.statistics)
         self._clock = self.statistics.clock
         self._decode_step_ns = timed.decode_step_ns
         self._step_number = 0
@@ -156,15 +160,14 @@ class Scheduler:
         arrivals, statistics = self._arrivals, self.statistics
         now_ns = self._clock.now_ns
         while arrivals.next_ns is not None and arrivals.next_ns <= now_ns:
-            request, arrival_ns = arrivals.pop()
-            timed = TimedRequest(request, self.taken, arrival_ns, self._settings.rules)
+            timed = TimedRequest(arrivals.pop(), self.taken, self._settings.rules)
             self.taken += 1
             statistics.arrived(timed.number, now_ns, self.pool)
             if timed.num_blocks <= self._blocks:
-                timed.keys = plan_request(request, self._settings.rules, self._key_maker).keys
+                timed.plan = plan_request(timed.request, self._settings.rules, self._key_maker)
                 self._waiting.append(timed)
                 return timed
-            statistics.refused(timed.num_blocks)
+            statistics.refused(timed)
         return None
 
     def _decode(self, step: _Step) -> None:
@@ -203,13 +206,14 @@ class Scheduler:
             found = self._access.look_up(timed)
             timed.computed = timed.layout.tokens_in(len(found))
             num_tokens = min(timed.prefill_target - timed.computed, step.left)
-            if not self._access.allocate(timed, timed.computed + num_tokens, found):
+            if not self._access.has_room(timed, timed.computed + num_tokens, found):
                 return
             step.happened = True
+            self.statistics.admitted(timed, len(found), self._access.is_resident)
+            self._access.allocate(timed, timed.computed + num_tokens, found)
             self._waiting.popleft()
             self._num_admissions += 1
             self._running[self._num_admissions] = timed
-            self.statistics.admitted(timed, len(found))
             timed.was_admitted = True
             self._prefill(step, self._num_admissions, timed, num_tokens)
 
@@ -232,12 +236,13 @@ class Scheduler:
         Returns:
             False: it has been preempted.
         """
-        while not self._access.allocate(timed, num_tokens):
+        while not self._access.has_room(timed, num_tokens):
             youngest = next(reversed(self._running))
             self._preempt(youngest)
             step.preempted = True
             if youngest == admission:
                 return False
+        self._access.allocate(timed, num_tokens)
         return True
 
     def _preempt(self, admission: int) -> None:

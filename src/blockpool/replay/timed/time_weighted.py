@@ -5,7 +5,7 @@ from __future__ import annotations
 from blockpool.core.occupancy import Occupancy
 from blockpool.replay.occupancy import MAX_POINTS, OccupancyMeans, OccupancyPoint
 
-_NS_PER_MS = 1_000_000
+NS_PER_MS = 1_000_000
 
 
 class TimeWeighted:
@@ -20,7 +20,7 @@ class TimeWeighted:
 
     def __init__(self, start_ns: int) -> None:
         self.points: list[OccupancyPoint] = []
-        self.interval_ns = _NS_PER_MS
+        self.interval_ns = NS_PER_MS
         self.start_ns = start_ns
         self.max_running = 0
         self._total_ns = 0
@@ -54,7 +54,7 @@ class TimeWeighted:
                 del self.points[1::2]
                 self.interval_ns *= 2
             else:
-                time_ms = self._next_ns / _NS_PER_MS
+                time_ms = self._next_ns / NS_PER_MS
                 self.points.append(OccupancyPoint(request, time_ms, in_use, cached_idle, blank))
             self._next_ns = self.start_ns + len(self.points) * self.interval_ns
 

@@ -12,12 +12,12 @@ from blockpool.replay.arguments import as_instance, check_trace, known_requests
 from blockpool.replay.driver import Progress, find_window, first_of, open_trace
 from blockpool.replay.parallel import play_sizes
 from blockpool.replay.pool_run import PoolRun
-from blockpool.replay.result import WindowCounts
 from blockpool.replay.settings import ENGINE_RULES, LAST_HALF, ReplaySettings, check_pool_blocks
 from blockpool.replay.timed.arrivals import Arrivals
 from blockpool.replay.timed.scheduler import Scheduler
 from blockpool.replay.timed.timed_result import TimedResult
 from blockpool.replay.timed.timed_settings import TimedSettings
+from blockpool.trace.reader import TraceReader
 from blockpool.trace.request import TraceRequest
 from blockpool.trace.source import TracePath, spooled
 
@@ -31,13 +31,15 @@ def replay_timed(
     timed: TimedSettings | None = None,
     settings: ReplaySettings | None = None,
     *,
+    pictures: bool = False,
     progress: Progress | None = None,
     perf_counter: Callable[[], float] = time.perf_counter,
 ) -> TimedResult:
     """Plays a trace through a cold `BlockPool` as an engine would: requests run side by side and hold their blocks.
 
     The same requests are also played one after the other on a second pool, for comparison. Equal input gives
-    equal results, wall time aside. Memory follows the pools and the requests that run, not the trace.
+    equal results, wall time aside. Memory follows the pools and the requests that run, not the trace; with `explain`
+    also the distinct blocks of the trace.
     docs/timed.md has the model and its limits.
 
     Args:
@@ -45,6 +47,7 @@ def replay_timed(
         blocks: Usable blocks, 1 … 100,000,000; `num_gpu_blocks` of the pool is one more.
         timed: The engine and the arrivals.
         settings: By default engine rules over the whole trace. `check_every` counts steps that are played singly.
+        pictures: Collect what only a report draws, too.
         progress: Called every 64 requests with the fraction of the file that has been read, or None when
             its size is unknown.
         perf_counter: Seconds for the speed figures.
@@ -63,13 +66,14 @@ def replay_timed(
         with spooled(trace, again=settings.window == LAST_HALF) as (path, name):
             first_measured = find_window(path, name, settings)
             return replay_timed_file(
-                path, name, blocks, settings, first_measured, False, progress, perf_counter, timed=timed
+                path, name, blocks, settings, first_measured, pictures, progress, perf_counter, timed=timed
             )
     first_measured = first_of(trace, settings)
     start = perf_counter()
     requests = known_requests(trace, sort=settings.sort)
-    scheduler, sequential = _play(requests, blocks, settings, first_measured, timed, lambda: None, progress)
-    return scheduler.statistics.result(sequential, perf_counter() - start)
+    play = _Play(blocks, timed, settings, first_measured, pictures)
+    play.all(requests, progress)
+    return play.result(perf_counter() - start)
 
 
 def replay_timed_file(
@@ -90,13 +94,13 @@ def replay_timed_file(
         path: As `TraceReader` takes it.
         name: What errors call it; None: its path.
         first_measured: From `find_window`.
+        pictures: Collect what only a report draws, too.
     """
     reader = open_trace(path, name, settings)
     start = perf_counter()
-    scheduler, sequential = _play(
-        iter(reader), blocks, settings, first_measured, timed, reader.fraction_read, progress
-    )
-    return scheduler.statistics.result(sequential, perf_counter() - start, reader.format, reader.bad_lines)
+    play = _Play(blocks, timed, settings, first_measured, pictures)
+    play.all(iter(reader), progress, reader)
+    return play.result(perf_counter() - start, reader.format, reader.bad_lines)
 
 
 def replay_timed_many(
@@ -106,6 +110,7 @@ def replay_timed_many(
     settings: ReplaySettings | None = None,
     *,
     jobs: int | None = None,
+    pictures: bool = False,
     finished: Callable[[int], None] | None = None,
 ) -> list[TimedResult]:
     """Plays one trace through several cold pools, each in a process of its own, as `replay_many` does.
@@ -116,6 +121,7 @@ def replay_timed_many(
         timed: As for `replay_timed`.
         settings: As for `replay_timed`.
         jobs: Processes at a time; by default one per processor. 1 does all of it in this process.
+        pictures: Collect what only a report draws, too, of the first pool.
         finished: Called with the number of finished pools whenever one is done.
 
     Returns:
@@ -127,7 +133,13 @@ def replay_timed_many(
     """
     timed, settings = _checked(timed, settings)
     return play_sizes(
-        partial(replay_timed_file, timed=timed), trace, sizes, settings, jobs=jobs, finished=finished
+        partial(replay_timed_file, timed=timed),
+        trace,
+        sizes,
+        settings,
+        jobs=jobs,
+        pictures=pictures,
+        finished=finished,
     )
 
 
@@ -140,32 +152,56 @@ def _checked(
     )
 
 
-def _play(
-    requests: Iterator[TraceRequest],
-    blocks: int,
-    settings: ReplaySettings,
-    first_measured: int,
-    timed: TimedSettings,
-    fraction_read: Callable[[], float | None],
-    progress: Progress | None,
-) -> tuple[Scheduler, WindowCounts]:
-    sequential = PoolRun(blocks, replace(settings, check_every=0, sample_rate=_FOLLOW_NOTHING))
-    arrivals = Arrivals(_also_played(requests, sequential, first_measured), timed)
-    scheduler = Scheduler(arrivals, blocks, timed, settings, first_measured=first_measured)
-    shown_at = 0
-    while scheduler.step():
-        if progress is not None and scheduler.taken >= shown_at:
-            progress(fraction_read())
-            shown_at = scheduler.taken + _REQUESTS_PER_PROGRESS
-    return scheduler, sequential.counts
+class _Play:
+    """A scheduler, and beside it a second pool for the same requests one after the other."""
 
+    def __init__(
+        self,
+        blocks: int,
+        timed: TimedSettings,
+        settings: ReplaySettings,
+        first_measured: int,
+        pictures: bool,
+    ) -> None:
+        self._blocks = blocks
+        self._timed = timed
+        self._settings = settings
+        self._first_measured = first_measured
+        self._pictures = pictures
+        # Of this one only the counts are wanted.
+        bare = replace(settings, check_every=0, sample_rate=_FOLLOW_NOTHING, explain=False, tag=None)
+        self._sequential = PoolRun(blocks, bare)
 
-def _also_played(
-    requests: Iterator[TraceRequest], run: PoolRun, first_measured: int
-) -> Iterator[TraceRequest]:
-    """Plays each request on another pool as well, for comparison, as it passes by."""
-    for number, request in enumerate(requests):
-        if number and number == first_measured:
-            run.restart_window()
-        run.play(request)
-        yield request
+    def all(
+        self, requests: Iterator[TraceRequest], progress: Progress | None, reader: TraceReader | None = None
+    ) -> None:
+        """Plays them; `reader` is where they come from, if that is a file."""
+        arrivals = Arrivals(
+            self._also_played(requests), self._timed, lambda: None if reader is None else reader.line
+        )
+        self._scheduler = scheduler = Scheduler(
+            arrivals,
+            self._blocks,
+            self._timed,
+            self._settings,
+            first_measured=self._first_measured,
+            pictures=self._pictures,
+        )
+        shown_at = 0
+        while scheduler.step():
+            if progress is not None and scheduler.taken >= shown_at:
+                progress(None if reader is None else reader.fraction_read())
+                shown_at = scheduler.taken + _REQUESTS_PER_PROGRESS
+
+    def result(self, seconds: float, trace_format: str | None = None, bad_lines: int = 0) -> TimedResult:
+        """Of what has been played."""
+        counts = self._sequential.counts
+        return self._scheduler.statistics.result(counts, seconds, trace_format, bad_lines)
+
+    def _also_played(self, requests: Iterator[TraceRequest]) -> Iterator[TraceRequest]:
+        """Plays each request on the second pool as it passes by."""
+        for number, request in enumerate(requests):
+            if number and number == self._first_measured:
+                self._sequential.restart_window()
+            self._sequential.play(request)
+            yield request

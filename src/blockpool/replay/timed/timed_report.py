@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from blockpool.replay.misses.miss_dict import misses_as_dict
 from blockpool.replay.report import counts_as_dict, residency_as_dict
 from blockpool.replay.settings import ReplaySettings
 from blockpool.replay.timed.timed_result import TimedResult
@@ -64,6 +65,7 @@ def _result_as_dict(result: TimedResult) -> dict[str, Any]:
             "points": [point._asdict() for point in result.occupancy_points],
         },
         "residency": residency_as_dict(result.residency),
+        "misses": None if result.misses is None else misses_as_dict(result.misses),
         "played_requests": result.played_requests,
         "played_blocks": result.played_blocks,
         "seconds": result.seconds,

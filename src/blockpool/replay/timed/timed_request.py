@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from blockpool.core.block import KVCacheBlock
+from blockpool.replay.rules import RequestPlan
 from blockpool.replay.settings import ENGINE_RULES
+from blockpool.replay.timed.arrivals import Arrival
 from blockpool.replay.timed.block_layout import BlockLayout
 from blockpool.trace.request import TraceRequest
+
+NO_PLAN = RequestPlan([], 0, 0)
 
 
 class TimedRequest:
@@ -21,8 +23,10 @@ class TimedRequest:
         request: As the trace has it.
         number: Its place in the trace, from 0.
         arrival_ns: When it came.
+        line: Where it stands in its file, or None.
         layout: Its blocks.
-        keys: Cache keys of the blocks that can be indexed, from the first on. Set when it is first considered.
+        plan: Has the cache keys of the blocks that can be indexed. Set when it is first considered; what it says of
+            blocks to hold is without output of which only the length is known.
         total_tokens: Prompt + output - 1, where an output that is not known or empty counts as one token.
         prefill_target: The prompt; after a preemption also what had been generated.
         blocks: Blocks that it holds, in order.
@@ -39,11 +43,12 @@ class TimedRequest:
         "blocks",
         "computed",
         "has_first_token",
-        "keys",
         "layout",
+        "line",
         "most_computed",
         "num_indexed",
         "number",
+        "plan",
         "prefill_target",
         "request",
         "step_offset",
@@ -51,12 +56,14 @@ class TimedRequest:
         "was_admitted",
     )
 
-    def __init__(self, request: TraceRequest, number: int, arrival_ns: int, rules: str) -> None:
+    def __init__(self, arrival: Arrival, number: int, rules: str) -> None:
+        request = arrival.request
         self.request = request
         self.number = number
-        self.arrival_ns = arrival_ns
+        self.arrival_ns = arrival.time_ns
+        self.line = arrival.line
         self.layout = BlockLayout(request, rules)
-        self.keys: list[Any] = []
+        self.plan = NO_PLAN
         self.total_tokens = request.prompt_tokens + max(num_output_tokens(request), 1) - 1
         self.prefill_target = request.prompt_tokens
         self.blocks: list[KVCacheBlock] = []
@@ -90,7 +97,7 @@ class TimedRequest:
             return self.total_tokens
         num_blocks = len(self.blocks)
         capacity = self.layout.tokens_in(num_blocks)
-        if token >= capacity or num_blocks > len(self.keys):
+        if token >= capacity or num_blocks > len(self.plan.keys):
             capacity += 1
         return min(capacity, self.total_tokens)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from blockpool.replay.histogram import Histogram
+from blockpool.replay.misses.miss_report import MissReport
 from blockpool.replay.occupancy import OccupancyMeans, OccupancyPoint
 from blockpool.replay.residency import Quantiles, Residency
-from blockpool.replay.result import WindowCounts
+from blockpool.replay.result import ReplayPictures, WindowCounts
 
 
 @dataclass(slots=True)
@@ -26,6 +28,19 @@ class PreemptionCounts:
     resumed_tokens: int = 0
     resumed_hit_tokens: int = 0
     recomputed_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TimedPictures(ReplayPictures):
+    """What only a report draws.
+
+    Attributes:
+        queueing: Histogram of the seconds from arrival to first admission.
+        first_token: Histogram of those from arrival to the first generated token.
+    """
+
+    queueing: Histogram
+    first_token: Histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +68,8 @@ class TimedResult:
         played_requests: Requests played, warm-up included, refused ones not.
         played_blocks: Blocks that they held at their ends.
         seconds: Wall time of it all: reading, hashing, scheduling and the pool.
+        misses: Why blocks missed at first admissions; None unless the settings say `explain`.
+        pictures: What only a report draws; None unless it was asked for.
     """
 
     blocks: int
@@ -74,6 +91,8 @@ class TimedResult:
     played_requests: int
     played_blocks: int
     seconds: float
+    misses: MissReport | None = None
+    pictures: TimedPictures | None = None
 
     @property
     def requests_per_second(self) -> float:

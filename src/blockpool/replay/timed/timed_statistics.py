@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from blockpool.core.pool import BlockPool
+from blockpool.core.types import MetricsCollector
+from blockpool.replay.histogram import histogram
+from blockpool.replay.keys import KeyMaker
+from blockpool.replay.misses.pool_misses import EvictionListener, PoolMisses
 from blockpool.replay.quantiles import QuantileSketch
 from blockpool.replay.residency import ResidencyMeter, quantiles_of
 from blockpool.replay.result import WindowCounts
 from blockpool.replay.settings import ReplaySettings
 from blockpool.replay.timed.time_weighted import TimeWeighted
+from blockpool.replay.timed.timed_block_map import TimedBlockMapSampler
 from blockpool.replay.timed.timed_request import TimedRequest
-from blockpool.replay.timed.timed_result import PreemptionCounts, TimedResult
+from blockpool.replay.timed.timed_result import PreemptionCounts, TimedPictures, TimedResult
 from blockpool.replay.timed.timed_settings import NS_PER_SECOND
 
 
@@ -37,25 +45,43 @@ class TimedStatistics:
 
     Attributes:
         clock: The scheduler moves it.
+        collector: What the pool calls.
+        misses: Why blocks missed; None unless the settings say `explain`. Whoever indexes blocks tells it.
+        block_map: Where blocks are over time; None unless pictures are wanted. Whoever moves blocks tells it.
         counts: Requests and their hits.
         preemption: Preemptions and what came of them.
         over_time: Occupancy and running requests.
         steps: Steps of the engine.
     """
 
-    def __init__(self, blocks: int, settings: ReplaySettings, first_measured: int) -> None:
+    def __init__(
+        self,
+        blocks: int,
+        settings: ReplaySettings,
+        first_measured: int,
+        key_maker: KeyMaker,
+        *,
+        pictures: bool = False,
+    ) -> None:
         """Starts at time 0.
 
         Args:
             blocks: Usable blocks of the pool.
-            settings: Says how many of them are followed for residency.
+            settings: Says how many of them are followed for residency, and whether misses are explained.
             first_measured: Number of the first request of the window, from 0.
+            key_maker: The one that makes the keys of the requests.
+            pictures: Collect what only a report draws, too.
         """
         self.clock = EngineClock()
         self._blocks = blocks
         self._first_measured = first_measured
         self._residency = ResidencyMeter(settings.sample_rate_for(blocks), self.clock)
-        self.collector = self._residency.collector
+        self.collector: MetricsCollector = self._residency.collector
+        self.misses: PoolMisses | None = None
+        if settings.explain:
+            self.misses = PoolMisses(blocks, settings, key_maker, self.clock, overlapping=True)
+            self.collector = EvictionListener(self.collector, self.misses.note_eviction)
+        self.block_map = TimedBlockMapSampler(blocks) if pictures else None
         self._played_requests = 0
         self._played_blocks = 0
         self._latest = 0
@@ -68,14 +94,23 @@ class TimedStatistics:
             self._restart(now_ns, pool.num_evictions)
         self.counts.requests += 1
 
-    def refused(self, num_blocks: int) -> None:
+    def refused(self, timed: TimedRequest) -> None:
         """It needs more blocks than the pool has."""
         counts = self.counts
         counts.refused += 1
-        counts.largest_refused_blocks = max(counts.largest_refused_blocks, num_blocks)
+        counts.largest_refused_blocks = max(counts.largest_refused_blocks, timed.num_blocks)
+        if self.misses is not None:
+            self.misses.begin(timed.request, timed.number, timed.line)
+            self.misses.note_refused(timed.request, timed.num_blocks)
 
-    def admitted(self, timed: TimedRequest, num_hits: int) -> None:
-        """A request runs, with so many blocks found in the cache: for the first time or again."""
+    def admitted(self, timed: TimedRequest, num_hits: int, is_resident: Callable[[Any], bool]) -> None:
+        """A request is to run, for the first time or again, and takes its blocks next.
+
+        Args:
+            timed: The request.
+            num_hits: Blocks found in the cache.
+            is_resident: Whether the pool has a block under a key.
+        """
         if timed.was_admitted:
             self.preemption.resumed += 1
             self.preemption.resumed_tokens += timed.prefill_target
@@ -89,6 +124,9 @@ class TimedStatistics:
         self._queueing.add((self.clock.now_ns - timed.arrival_ns) / NS_PER_SECOND)
         self._played_requests += 1
         self._played_blocks += timed.num_blocks
+        if self.misses is not None:
+            self.misses.begin(request, timed.number, timed.line)
+            self.misses.note_looked_up(request, timed.plan, num_hits, is_resident)
 
     def computed(self, timed: TimedRequest, stop: int) -> None:
         """The tokens of a prefill after `timed.computed` up to `stop` are computed in this step."""
@@ -102,7 +140,10 @@ class TimedStatistics:
 
     def held(self, duration_ns: int, pool: BlockPool, running: int) -> None:
         """The state of the pool holds for some time from now on."""
-        self.over_time.hold(self.clock.now_ns, duration_ns, pool.occupancy(), running, self._latest)
+        now_ns = self.clock.now_ns
+        self.over_time.hold(now_ns, duration_ns, pool.occupancy(), running, self._latest)
+        if self.block_map is not None:
+            self.block_map.hold(now_ns, duration_ns, self._latest)
 
     def step_done(self, pool: BlockPool) -> None:
         """The pool has been changed by a step."""
@@ -135,6 +176,18 @@ class TimedStatistics:
             played_requests=self._played_requests,
             played_blocks=self._played_blocks,
             seconds=seconds,
+            misses=None if self.misses is None else self.misses.report(),
+            pictures=self._pictures(),
+        )
+
+    def _pictures(self) -> TimedPictures | None:
+        if self.block_map is None:
+            return None
+        return TimedPictures(
+            self.block_map.result(),
+            self._residency.histograms(),
+            histogram(self._queueing),
+            histogram(self._first_token),
         )
 
     def _restart(self, now_ns: int, num_evictions: int) -> None:
@@ -146,3 +199,7 @@ class TimedStatistics:
         self._first_token = QuantileSketch()
         self._evictions_before = num_evictions
         self._residency.restart()
+        if self.misses is not None:
+            self.misses.restart()
+        if self.block_map is not None:
+            self.block_map.restart(now_ns)
