@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -232,3 +233,17 @@ def test_generate_to_a_pipe() -> None:
     assert once.stdout == again.stdout
     assert once.stdout.count(b"\n") == 20
     assert once.stderr == b""
+
+
+def test_the_help_of_replay_has_every_option_under_one_heading() -> None:
+    from blockpool.commands.replay import replay_command
+
+    output = invoke("replay", "--help").stdout
+    for heading, names in replay_command.sections:
+        assert f"\n{heading}:\n" in output
+        assert names
+    listed = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", output, re.MULTILINE)
+    options = [
+        parameter.opts[-1] for parameter in replay_command.params if parameter.opts[0].startswith("--")
+    ]
+    assert sorted(listed) == sorted([*options, "--help"])

@@ -50,6 +50,14 @@ pytest.importorskip("click.testing", reason="the extra cli is not installed")
         (["replay", "demo", "--blocks", "5", "--sample-rate", "nan"], "--sample-rate"),
         (["replay", "demo", "--blocks", "5", "--check-every", "0"], "--check-every"),
         (["replay", "demo", "--blocks", "5", "--jobs", "0"], "--jobs"),
+        (["replay", "demo", "--blocks", "5", "--jobs", "2"], "--jobs goes with several sizes"),
+        (["replay", "demo", "--blocks", "5", "--no-explain"], "--no-explain goes with --html"),
+        (["replay", "demo", "--blocks", "5", "--tag", "lora"], "--tag goes with --explain"),
+        (["replay", "demo", "--blocks", "5", "--html", "r", "--no-explain", "--tag", "lora"], "--tag goes"),
+        (
+            ["replay", "demo", "--blocks", "5", "--reuse-uncached-first"],
+            "by trace rules all blocks are cached",
+        ),
         (["replay", "--blocks", "5"], "TRACE"),
         (["replay", "demo", "--bogus"], "--bogus"),
         (["generate", "poetry"], "poetry"),
@@ -216,8 +224,9 @@ os.execv(sys.executable, [sys.executable, "-m", "blockpool", *sys.argv[1:]])
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to see the processes")
 @pytest.mark.parametrize("sizes", ["100k", "100k,100k"])
 def test_interrupt(sizes: str) -> None:
+    jobs = ["--jobs", "2"] if "," in sizes else []
     process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTIBLE, "replay", "-", "--blocks", sizes, "--check", "--jobs", "2"],
+        [sys.executable, "-c", INTERRUPTIBLE, "replay", "-", "--blocks", sizes, "--check", *jobs],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +20,8 @@ from .cli_support import REPLAY_DEMO, invoke, run, run_python
 from .replay.html.html_support import parsed
 
 PLAN_DEMO = ["plan", "demo", "--model", "llama-3-8b", "--gpu-memory", "20GiB", "--reserve", "16GiB"]
-COMMANDS = {"replay": REPLAY_DEMO, "curve": ["curve", "demo"], "plan": PLAN_DEMO}
+TIMED_DEMO = ["replay", "demo", "--blocks", "3000", "--timed"]
+COMMANDS = {"replay": REPLAY_DEMO, "timed": TIMED_DEMO, "curve": ["curve", "demo"], "plan": PLAN_DEMO}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -56,7 +60,61 @@ def test_several_sizes_in_processes(tmp_path: Path) -> None:
     path = tmp_path / "r.html"
     invoke("replay", "demo", "--blocks", "800,900", "--html", str(path))
     headings = [element.text for element in parsed(path.read_bytes()).all("h2")]
-    assert headings[:3] == ["All sizes", "Occupancy over time", "Block map"]
+    assert headings[:4] == [
+        "All sizes",
+        "Occupancy over time",
+        "Block map",
+        "Why prompt blocks missed",
+    ]
+
+
+def test_a_report_of_a_replay_says_why_blocks_missed_unless_told(tmp_path: Path) -> None:
+    path = tmp_path / "r.html"
+
+    def has_reasons(*options: str) -> bool:
+        report = json.loads(invoke(*REPLAY_DEMO, *options, "--json", "--html", str(path)).stdout)
+        headings = [element.text for element in parsed(path.read_bytes()).all("h2")]
+        assert ("Why prompt blocks missed" in headings) == (report["results"][0]["misses"] is not None)
+        assert ("Why prompt blocks missed" in headings) == report["settings"]["explain"]
+        return "Why prompt blocks missed" in headings
+
+    assert has_reasons()
+    assert has_reasons("--tag", "session_id")
+    assert has_reasons("--explain")
+    assert not has_reasons("--no-explain")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are another thing on this platform")
+@pytest.mark.parametrize("sizes", ["100k", "100k,100k"])
+def test_a_run_that_is_terminated_leaves_nothing(tmp_path: Path, sizes: str) -> None:
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "blockpool",
+            "replay",
+            "demo",
+            "--blocks",
+            sizes,
+            "--check",
+            "--html",
+            "r.html",
+        ],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        # The replay takes minutes; it is ended once it has opened its file.
+        while process.poll() is None and not any(tmp_path.iterdir()):
+            time.sleep(0.05)
+        assert [path.suffix for path in tmp_path.iterdir()] == [".part"]
+        process.terminate()
+        output, errors = process.communicate(timeout=300)
+    finally:
+        process.kill()
+    assert (process.returncode, output, errors) == (143, b"", b"")
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(os.name == "nt", reason="such names are not allowed on this platform")

@@ -100,6 +100,23 @@ def test_several_sizes(small_demo: str) -> None:
     assert all(f"{result['hit_tokens']:,}" in output for result in report["results"])
 
 
+def test_explained(small_demo: str) -> None:
+    options = ["--timed", "--blocks", "900,800", "--explain", "--tag", "session_id"]
+    output = invoke("replay", small_demo, *options).stdout
+    report = invoke_json(small_demo, *options)
+    assert report["settings"]["explain"]
+    for result in report["results"]:
+        misses = result["misses"]
+        assert misses["missed_tokens"] == result["prompt_tokens"] - result["hit_tokens"]
+        assert f"{misses['missed_tokens']:,}" in output
+    assert misses["evicted"]["blocks_too_few"]["samples"] == 0
+    assert "why blocks missed" in output
+    assert invoke_json(small_demo, "--timed", "--blocks", "900")["results"][0]["misses"] is None
+    done = run("replay", small_demo, "--timed", "--blocks", "900", "--explain", "--tag", "user")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr == b"blockpool: tag='user': no request of the trace has this field\n"
+
+
 def test_all_refused(small_demo: str) -> None:
     output = invoke("replay", small_demo, "--timed", "--blocks", "5").stdout
     assert "100, 100 refused (largest needs" in output

@@ -25,7 +25,14 @@ from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from blockpool.replay.html.render import render
 
-from .replay.html.html_support import HOSTILE, ORIGIN, curve_report, plan_report, replay_report
+from .replay.html.html_support import (
+    ORIGIN,
+    curve_report,
+    hostile_report,
+    plan_report,
+    replay_report,
+    timed_report,
+)
 
 FLAGS = [
     "--no-sandbox",
@@ -41,7 +48,8 @@ REPORTS: dict[str, Callable[[], Any]] = {
     "replay": replay_report,
     "curve": curve_report,
     "plan": lambda: plan_report(replicas=3),
-    "hostile": lambda: replay_report(trace=HOSTILE, reasons=((HOSTILE, 9, 99), ("evicted", 1, 5))),
+    "timed": timed_report,
+    "hostile": hostile_report,
 }
 WIDE, NARROW = {"width": 1100, "height": 800}, {"width": 360, "height": 740}
 

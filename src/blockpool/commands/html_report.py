@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import signal
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -47,7 +49,7 @@ def html_report(path: str | None, trace: str) -> Iterator[WritePage]:
         yield lambda make_page: None
         return
     file = _report_file(path, trace)
-    with file:
+    with _leaving_when_terminated(), file:
 
         def write(make_page: Callable[[], Page]) -> None:
             from blockpool.replay.html.render import Origin, render
@@ -56,6 +58,26 @@ def html_report(path: str | None, trace: str) -> Iterator[WritePage]:
             file.write(render(make_page(), origin))
 
         yield write
+
+
+@contextlib.contextmanager
+def _leaving_when_terminated() -> Iterator[None]:
+    """SIGTERM ends the process as an error would, so that nothing half-written is left; SIGKILL cannot be helped."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    try:
+        changes = signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+        if changes:
+            signal.signal(signal.SIGTERM, leave)
+    except ValueError:  # only the main thread may
+        changes = False
+    try:
+        yield
+    finally:
+        if changes:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _report_file(path: str, trace: str) -> ReportFile:

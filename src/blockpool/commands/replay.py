@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
 
-import blockpool
 from blockpool.commands.html_report import html_option, html_report
 from blockpool.commands.options import (
     check_hash_is_used,
@@ -19,29 +18,26 @@ from blockpool.commands.options import (
     trace_argument,
 )
 from blockpool.commands.progress import progress_bar, show_fraction
-from blockpool.commands.timed_options import rules_for, timed_options, timed_settings
+from blockpool.commands.replay_ways import OneAfterTheOther, ReplayWay, Result, SideBySide
+from blockpool.commands.sections import SectionedCommand
+from blockpool.commands.timed_options import TIMED_OPTIONS, rules_for, timed_options, timed_settings
 from blockpool.commands.usage import as_usage
-from blockpool.replay import (
-    ReplayResult,
-    ReplaySettings,
-    TimedResult,
-    TimedSettings,
-    replay,
-    replay_many,
-    replay_timed,
-    replay_timed_many,
-    report_as_dict,
-    timed_report_as_dict,
-)
-from blockpool.replay.settings import DEFAULT_HASH
-from blockpool.replay.tables import PLAIN_WIDTH, print_report
-from blockpool.replay.timed.timed_tables import print_timed_report
-
-if TYPE_CHECKING:
-    from blockpool.replay.html.page import Page
+from blockpool.replay import ReplaySettings
+from blockpool.replay.settings import DEFAULT_HASH, TRACE_RULES
+from blockpool.replay.tables import PLAIN_WIDTH
 
 
-@click.command("replay", short_help="Play a trace through pools of given sizes.")
+class _ReplayCommand(SectionedCommand):
+    sections = (
+        ("Size of the pool", ("blocks", "memory", "bytes_per_block", "jobs")),
+        ("The trace", ("block_size", "hash_algorithm", "skip_bad", "sort")),
+        ("How it is played", ("rules", "window", "reuse_uncached_first", "check", "check_every")),
+        ("Side by side", TIMED_OPTIONS),
+        ("What is told", ("explain", "tag", "sample_rate", "as_json", "html")),
+    )
+
+
+@click.command("replay", cls=_ReplayCommand, short_help="Play a trace through pools of given sizes.")
 @trace_argument
 @click.option(
     "--blocks",
@@ -66,7 +62,9 @@ if TYPE_CHECKING:
     help="Check them after every K-th request, with --timed step.",
 )
 @click.option(
-    "--explain", is_flag=True, help="Say why blocks missed: sums per reason and tag, costliest requests."
+    "--explain/--no-explain",
+    default=None,
+    help="Say why blocks missed: sums per reason and tag, costliest requests.  [default: only for --html]",
 )
 @click.option(
     "--tag",
@@ -88,7 +86,7 @@ def replay_command(
     sample_rate: float | None,
     check: bool,
     check_every: int | None,
-    explain: bool,
+    explain: bool | None,
     tag: str | None,
     skip_bad: bool,
     sort: bool,
@@ -105,10 +103,10 @@ def replay_command(
     """
     if check and check_every is not None:
         raise click.UsageError("either --check or --check-every")
-    if tag is not None and not explain:
-        raise click.UsageError("--tag goes with --explain")
     engine = timed_settings(timed, timing)
     sizes = as_usage(lambda: pool_sizes(blocks, memory, bytes_per_block))
+    if jobs is not None and len(sizes) == 1:
+        raise click.UsageError("--jobs goes with several sizes")
     settings = as_usage(
         lambda: ReplaySettings(
             rules=rules_for(timed, rules),
@@ -120,91 +118,59 @@ def replay_command(
             block_size=block_size,
             hash_algorithm=hash_algorithm or DEFAULT_HASH,
             sample_rate=sample_rate,
-            explain=explain,
+            explain=_is_explained(explain, tag, html),
             tag=tag,
         )
     )
+    if reuse_uncached_first and not timed and settings.rules == TRACE_RULES:
+        raise click.UsageError("--reuse-uncached-first: by trace rules all blocks are cached; --rules engine")
     check_hash_is_used(trace, hash_algorithm, block_size=block_size, skip_bad=skip_bad)
-    if engine is not None:
-        _replay_timed(trace, sizes, engine, settings, jobs, hash_algorithm, as_json)
-        return
-    with html_report(html, trace) as write:
-        results = as_usage(
-            lambda: _run(trace, sizes, settings, jobs, pictures=html is not None), fields=("sort",)
+    if engine is None:
+        _replay(OneAfterTheOther(settings), trace, sizes, jobs, hash_algorithm, as_json, html)
+    else:
+        _replay(SideBySide(settings, engine), trace, sizes, jobs, hash_algorithm, as_json, html)
+
+
+def _is_explained(explain: bool | None, tag: str | None, html: str | None) -> bool:
+    """A report explains misses unless told not to; without one, only --explain does."""
+    if explain is False and html is None:
+        raise click.UsageError(
+            "--no-explain goes with --html: without it misses are explained on demand only"
         )
-        check_hash_was_used(hash_algorithm, results[0].trace_format)
-
-        def page() -> Page:
-            from blockpool.replay.html.replay_page import replay_page
-
-            return replay_page(trace, settings, results)
-
-        write(page)
-    if as_json:
-        report = report_as_dict(
-            trace, settings, results, version=blockpool.__version__, compiled=blockpool.COMPILED
-        )
-        click.echo(json.dumps(report, indent=2))
-        return
-    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
-    print_report(console, trace, settings, results)
+    is_explained = html is not None if explain is None else explain
+    if tag is not None and not is_explained:
+        raise click.UsageError("--tag goes with --explain")
+    return is_explained
 
 
-def _run(
-    trace: str, sizes: list[int], settings: ReplaySettings, jobs: int | None, *, pictures: bool
-) -> list[ReplayResult]:
-    with progress_bar() as bar:
-        if len(sizes) > 1:
-            task = bar.add_task(f"{len(sizes)} pools", total=len(sizes))
-            return replay_many(
-                trace,
-                sizes,
-                settings,
-                jobs=jobs,
-                pictures=pictures,
-                finished=lambda done: bar.update(task, completed=done),
-            )
-        show = show_fraction(bar, bar.add_task("replaying", total=None))
-        progress = None if bar.disable else show
-        return [replay(trace, sizes[0], settings, pictures=pictures, progress=progress)]
-
-
-def _replay_timed(
+def _replay(
+    way: ReplayWay[Result],
     trace: str,
     sizes: list[int],
-    engine: TimedSettings,
-    settings: ReplaySettings,
     jobs: int | None,
     hash_algorithm: str | None,
     as_json: bool,
+    html: str | None,
 ) -> None:
-    results = as_usage(
-        lambda: _run_timed(trace, sizes, engine, settings, jobs), fields=("sort", "speed", "arrival_rate")
-    )
-    check_hash_was_used(hash_algorithm, results[0].trace_format)
-    if as_json:
-        report = timed_report_as_dict(
-            trace, engine, settings, results, version=blockpool.__version__, compiled=blockpool.COMPILED
+    """Plays, writes the report if there is to be one, then prints."""
+    with html_report(html, trace) as write:
+        results = as_usage(
+            lambda: _play(way, trace, sizes, jobs, pictures=html is not None), fields=way.usage_fields
         )
-        click.echo(json.dumps(report, indent=2))
-        return
-    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
-    print_timed_report(console, trace, engine, settings, results)
+        check_hash_was_used(hash_algorithm, results[0].trace_format)
+        write(lambda: way.page(trace, results))
+    if as_json:
+        click.echo(json.dumps(way.as_dict(trace, results), indent=2))
+    else:
+        way.print(Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH), trace, results)
 
 
-def _run_timed(
-    trace: str, sizes: list[int], engine: TimedSettings, settings: ReplaySettings, jobs: int | None
-) -> list[TimedResult]:
+def _play(
+    way: ReplayWay[Result], trace: str, sizes: list[int], jobs: int | None, *, pictures: bool
+) -> list[Result]:
     with progress_bar() as bar:
         if len(sizes) > 1:
             task = bar.add_task(f"{len(sizes)} pools", total=len(sizes))
-            return replay_timed_many(
-                trace,
-                sizes,
-                engine,
-                settings,
-                jobs=jobs,
-                finished=lambda done: bar.update(task, completed=done),
-            )
+            return way.play_many(trace, sizes, jobs, pictures, lambda done: bar.update(task, completed=done))
         show = show_fraction(bar, bar.add_task("replaying", total=None))
-        return [replay_timed(trace, sizes[0], engine, settings, progress=None if bar.disable else show)]
+        return [way.play_one(trace, sizes[0], pictures, None if bar.disable else show)]

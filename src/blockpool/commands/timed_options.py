@@ -20,6 +20,18 @@ from blockpool.replay.timed.timed_settings import (
 )
 from blockpool.trace.generator import MAX_SEED
 
+TIMED_OPTIONS = (
+    "timed",
+    "speed",
+    "arrival_rate",
+    "seed",
+    "max_running",
+    "max_batched_tokens",
+    "prefill_rate",
+    "decode_rate",
+)
+"""Their names, in the order of the help."""
+
 
 def timed_options(command: Callable[..., None]) -> Callable[..., None]:
     """All of them. They reach the command together, as `**timing` by name, None where not given."""
@@ -27,40 +39,38 @@ def timed_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--timed",
             is_flag=True,
-            help="Let requests run side by side and hold their blocks; by engine rules unless --rules is given.",
+            help="Let requests run side by side and hold their blocks; by engine rules unless --rules is given. "
+            "The other options here go with it.",
         ),
-        click.option(
-            "--speed", metavar="2x", help="With --timed: divide the times of arrival.  [default: 1x]"
-        ),
+        click.option("--speed", metavar="2x", help="Divide the times of arrival.  [default: 1x]"),
         click.option(
             "--arrival-rate",
             type=float,
             metavar="REQUESTS/S",
-            help="With --timed: Poisson arrivals, for a trace without timestamps.",
+            help="Poisson arrivals, for a trace without timestamps.",
         ),
         click.option("--seed", type=click.IntRange(0, MAX_SEED), help="Of --arrival-rate.  [default: 0]"),
         click.option(
             "--max-running",
             type=click.IntRange(1, MAX_RUNNING),
-            help=f"With --timed: requests at a time.  [default: {DEFAULT_MAX_RUNNING}]",
+            help=f"Requests at a time.  [default: {DEFAULT_MAX_RUNNING}]",
         ),
         click.option(
             "--max-batched-tokens",
             type=click.IntRange(1),
-            help=f"With --timed: tokens per step.  [default: {DEFAULT_MAX_BATCHED_TOKENS}]",
+            help=f"Tokens per step.  [default: {DEFAULT_MAX_BATCHED_TOKENS}]",
         ),
         click.option(
             "--prefill-rate",
             type=float,
             metavar="TOKENS/S",
-            help=f"With --timed: prompt tokens computed per second.  [default: {DEFAULT_PREFILL_RATE:.0f}]",
+            help=f"Prompt tokens computed per second.  [default: {DEFAULT_PREFILL_RATE:.0f}]",
         ),
         click.option(
             "--decode-rate",
             type=float,
             metavar="TOKENS/S",
-            help="With --timed: tokens per second of each request that generates.  "
-            f"[default: {DEFAULT_DECODE_RATE:.0f}]",
+            help=f"Tokens per second of each request that generates.  [default: {DEFAULT_DECODE_RATE:.0f}]",
         ),
     )
     for option in reversed(options):

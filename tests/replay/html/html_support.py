@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
 
-from blockpool.replay import PlanSettings, ReplaySettings, load_model_shape, plan_capacity, replay, study
+from blockpool.replay import (
+    PlanSettings,
+    ReplaySettings,
+    TimedSettings,
+    load_model_shape,
+    plan_capacity,
+    replay,
+    replay_timed,
+    study,
+)
 from blockpool.replay.html.curve_page import curve_page
 from blockpool.replay.html.page import Page
 from blockpool.replay.html.plan_page import plan_page
 from blockpool.replay.html.render import Origin, render
 from blockpool.replay.html.replay_page import replay_page
+from blockpool.replay.html.timed_page import timed_page
+from blockpool.trace import TraceReader, TraceRequest
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 ORIGIN = Origin("blockpool replay demo --blocks 500", "1.2.3", False)
 # Nobody would call a trace so, but somebody can.
 HOSTILE = "</script><script>window.pwned=1</script><img src=x onerror=pwned=2>\"'&\n{{7*7}}${pwned=3}\u2028\x00\udcff"
-REASONS = (
-    ("never seen", 700, 11_200),
-    ("evicted", 250, 4_000),
-    ("partial block", 50, 310),
-    ("no room", 0, 0),
-)
 
 
 @dataclass
@@ -92,11 +98,29 @@ def parsed(content: bytes) -> Document:
     return document
 
 
-def replay_report(
-    trace: str = "demo", reasons: Any = REASONS, blocks: tuple[int, ...] = (800, 2_000)
-) -> Page:
-    results = [replay("demo", size, pictures=not number) for number, size in enumerate(blocks)]
-    return replay_page(trace, ReplaySettings(), results, miss_reasons=reasons)
+def replay_report(trace: str = "demo", blocks: tuple[int, ...] = (800, 2_000)) -> Page:
+    settings = ReplaySettings(explain=True)
+    results = [replay("demo", size, settings, pictures=not number) for number, size in enumerate(blocks)]
+    return replay_page(trace, settings, results)
+
+
+def hostile_report() -> Page:
+    """Everything that can be named is named so."""
+    requests = [
+        TraceRequest(None, 32, 16, block_ids=[number % 7, 10 + number], session_id=HOSTILE * (1 + number % 2))
+        for number in range(40)
+    ]
+    settings = ReplaySettings(explain=True, tag="session_id")
+    return replay_page(HOSTILE, settings, [replay(requests, 5, settings, pictures=True)])
+
+
+def timed_report(blocks: tuple[int, ...] = (1_500, 3_000), requests: int = 300) -> Page:
+    timed, settings = TimedSettings(speed=2), ReplaySettings(rules="engine", explain=True)
+    trace = list(itertools.islice(TraceReader("demo"), requests))
+    results = [
+        replay_timed(trace, size, timed, settings, pictures=not number) for number, size in enumerate(blocks)
+    ]
+    return timed_page("demo", timed, settings, results)
 
 
 def curve_report(**options: Any) -> Page:

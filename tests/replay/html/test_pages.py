@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("altair", reason="the extra report is not installed")
 
-from blockpool.replay import ReplayResult, ReplaySettings, replay, study
+from blockpool.replay import (
+    ReplayResult,
+    ReplaySettings,
+    TimedResult,
+    TimedSettings,
+    replay,
+    replay_timed,
+    study,
+)
 from blockpool.replay.html.block_map_section import block_map_section
 from blockpool.replay.html.curve_page import curve_page
 from blockpool.replay.html.hit_chart import curve_points
@@ -14,9 +25,10 @@ from blockpool.replay.html.miss_section import miss_section
 from blockpool.replay.html.page import Page, Section
 from blockpool.replay.html.replay_page import replay_page
 from blockpool.replay.html.residency_section import residency_section
-from blockpool.trace import TraceRequest
+from blockpool.replay.html.timed_page import timed_page
+from blockpool.trace import TraceReader, TraceRequest
 
-from .html_support import REASONS, curve_report, plan_report, replay_report
+from .html_support import curve_report, plan_report, replay_report
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +112,8 @@ def test_block_map_rows_are_the_columns(result: ReplayResult) -> None:
 
 
 def test_histograms_have_the_numbers(result: ReplayResult) -> None:
-    found = residency_section(result)
+    assert result.pictures is not None
+    found = residency_section(result.residency, result.pictures.histograms)
     assert found is not None
     assert [len(chart.spec["datasets"]["bars"]) > 1 for chart in found.charts] == [True] * 3
     for chart in found.charts:
@@ -109,17 +122,123 @@ def test_histograms_have_the_numbers(result: ReplayResult) -> None:
     assert found.tables[0].rows[0][1] == f"{result.residency.lifetime.samples:,}"
 
 
-def test_misses_by_reason() -> None:
-    assert miss_section(()) is None
-    assert miss_section((("never seen", 0, 0),)) is None
-    found = miss_section(REASONS)
+def test_why_blocks_missed() -> None:
+    misses = replay("demo", 800, ReplaySettings(explain=True)).misses
+    assert misses is not None
+    assert miss_section(None) is None
+    assert miss_section(replace(misses, missed_blocks=0)) is None
+    found = miss_section(misses)
     assert found is not None
-    assert found.tables[0].rows == (
-        ("never seen", "700", "11,200", "72.21\u00a0%"),
-        ("evicted", "250", "4,000", "25.79\u00a0%"),
-        ("partial block", "50", "310", "2.00\u00a0%"),
+    reasons, evicted, tags, cases = found.tables
+    expected = sorted((row for row in misses.reasons if row.blocks), key=lambda row: -row.tokens)
+    assert [row[:3] for row in reasons.rows] == [
+        (row.reason, f"{row.blocks:,}", f"{row.tokens:,}") for row in expected
+    ]
+    assert [row["reason"] for row in found.charts[0].spec["datasets"]["reasons"]] == [
+        row[0] for row in reasons.rows
+    ]
+    assert expected[0].reason in found.charts[0].description
+    assert evicted.rows[1][:2] == ("evicted: requests ago", f"{misses.evicted.requests_ago.samples:,}")
+    assert [row[0] for row in tags.rows] == [*(row.tag for row in misses.tags), "241 others"]
+    assert [row[0] for row in cases.rows] == [f"line {case.line:,}" for case in misses.cases]
+    assert cases.headings == (
+        "where", "missed tokens", "of", "session_id", "seconds", "differs at token", "blocks too few", "mostly"
+    )  # fmt: skip
+    assert cases.rows[0][1] == f"{misses.cases[0].missed_tokens:,}"
+
+
+def test_columns_that_nobody_can_fill_are_left_out() -> None:
+    """No times, no tags, and no distances once an id follows two others."""
+    requests = [TraceRequest(None, 32, 16, block_ids=ids) for ids in ([1, 2], [3, 2], [3, 4], [1, 2])]
+    found = miss_section(replay(requests, 2, ReplaySettings(explain=True)).misses)
+    assert found is not None
+    assert [table.caption for table in found.tables] == [
+        "Misses by reason", "What was evicted, and where prompts differ", "The requests that missed most tokens"
+    ]  # fmt: skip
+    assert "seconds" not in found.tables[-1].headings
+    assert found.tables[-1].rows[0][0] == "request 1"
+
+
+def test_other_keys_are_told_apart() -> None:
+    requests = [
+        TraceRequest(None, 16, 16, token_ids=[1] * 16, lora=lora, salt=salt)
+        for lora, salt in ((None, None), ("a", None), ("a", "s"))
+    ]
+    found = miss_section(replay(requests, 9, ReplaySettings(explain=True)).misses)
+    assert found is not None
+    names = [row[0] for row in found.tables[0].rows]
+    assert names[:3] == ["other key", "other key: lora", "other key: salt"]
+
+
+def test_misses_of_several_sizes_stand_side_by_side() -> None:
+    _, misses = section(replay_report(), "sizes").tables
+    assert misses.headings[:2] == ("blocks", "missed tokens")
+    assert [row[0] for row in misses.rows] == ["800", "2,000"]
+
+
+@pytest.fixture(scope="module")
+def timed() -> TimedResult:
+    requests = list(itertools.islice(TraceReader("demo"), 300))
+    settings = ReplaySettings(rules="engine", explain=True)
+    return replay_timed(requests, 1_000, TimedSettings(speed=2), settings, pictures=True)
+
+
+def test_timed_answers_first(timed: TimedResult) -> None:
+    page = timed_page("demo", TimedSettings(speed=2), ReplaySettings(rules="engine"), [timed])
+    assert (
+        page.answer
+        == f"A pool of 1,000 blocks found {100 * timed.counts.token_hit_rate:.2f}\u00a0% of the prompt tokens."
     )
-    assert "never seen" in found.charts[0].description
+    assert f"{100 * timed.sequential.token_hit_rate:.2f}\u00a0%" in page.meaning[1]
+    assert page.meaning[-1].startswith(f"{timed.preemption.preemptions} times")
+    assert names(page) == [
+        "side-by-side", "occupancy", "waiting", "block-map", "misses", "residency"
+    ]  # fmt: skip
+    both, engine = section(page, "side-by-side").tables
+    assert [row[1] for row in both.rows] == [
+        f"{timed.counts.hit_tokens:,}", f"{timed.sequential.hit_tokens:,}"
+    ]  # fmt: skip
+    assert dict(engine.rows)["tokens computed again"] == f"{timed.preemption.recomputed_tokens:,}"
+    assert "as in the trace, 2 times as fast" in [fact.value for fact in page.settings]
+
+
+def test_timed_pictures_run_over_seconds(timed: TimedResult) -> None:
+    page = timed_page("demo", TimedSettings(), ReplaySettings(rules="engine"), [timed])
+    points = section(page, "occupancy").charts[0].spec["datasets"]["points"]
+    assert [row["place"] for row in points] == [(at.time_ms or 0) / 1000 for at in timed.occupancy_points]
+    assert section(page, "occupancy").tables[0].headings[0] == "seconds"
+    assert timed.pictures is not None
+    columns = section(page, "block-map").charts[0].spec["datasets"]["columns"]
+    expected = timed.pictures.block_map.columns
+    assert [row["start"] for row in columns] == [(column.time_ms or 0) / 1000 for column in expected]
+    assert [row["end"] for row in columns[:-1]] == [row["start"] for row in columns[1:]]
+    assert sum(columns[-1]["used"]) == sum(expected[-1].in_use)
+    assert section(page, "block-map").tables[0].headings[0] == "second"
+    queueing, first_token = section(page, "waiting").charts
+    assert sum(row["count"] for row in queueing.spec["datasets"]["bars"]) == timed.queueing.samples
+    assert sum(row["count"] for row in first_token.spec["datasets"]["bars"]) == timed.first_token.samples
+    assert "engine's clock" in section(page, "residency").words[0]
+
+
+def test_timed_of_several_sizes_without_pictures(timed: TimedResult) -> None:
+    plain = replace(timed, pictures=None, misses=None)
+    page = timed_page(
+        "demo", TimedSettings(), ReplaySettings(rules="engine"), [plain, replace(plain, blocks=9_000)]
+    )
+    assert names(page) == ["sizes", "side-by-side", "occupancy", "waiting"]
+    (table,) = section(page, "sizes").tables
+    assert [row[0] for row in table.rows] == ["1,000", "9,000"]
+    assert section(page, "waiting").charts == ()
+
+
+def test_timed_that_played_nothing() -> None:
+    settings = ReplaySettings(rules="engine", explain=True)
+    request = TraceRequest(0, 32, 16, block_ids=[1, 2])
+    page = timed_page(
+        "t", TimedSettings(), settings, [replay_timed([request], 1, None, settings, pictures=True)]
+    )
+    assert page.answer == "A pool of 1 blocks could not play a single request."
+    assert names(page) == ["misses"]
 
 
 def test_curve_answers_with_the_knee() -> None:

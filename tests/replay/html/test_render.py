@@ -21,12 +21,14 @@ from .html_support import (
     Document,
     curve_report,
     document_of,
+    hostile_report,
     parsed,
     plan_report,
     replay_report,
+    timed_report,
 )
 
-PAGES = {"replay": replay_report, "curve": curve_report, "plan": plan_report}
+PAGES = {"replay": replay_report, "timed": timed_report, "curve": curve_report, "plan": plan_report}
 MAX_BYTES = 2_000_000
 
 
@@ -159,17 +161,14 @@ def test_hostile_names_stay_text() -> None:
 
 
 def test_hostile_values_in_charts_stay_data() -> None:
-    page = replay_report(trace=HOSTILE, reasons=((HOSTILE, 5, 80), ("evicted", 1, 16)))
+    page = hostile_report()
     content = render(page, ORIGIN)
     document = parsed(content)
     assert not document.all("img")
     assert len(document.all("script")) == 4
-    (reasons,) = (
-        chart["spec"]["datasets"]["reasons"]
-        for chart in document.drawing()["charts"]
-        if "reasons" in chart["spec"]["datasets"]
-    )
-    assert [row["reason"] for row in reasons] == [HOSTILE, "evicted"]
+    tables = document.tables()
+    by_tag = next(rows for caption, rows in tables.items() if caption.startswith("Misses by session_id"))
+    assert by_tag[1][0] == shown(HOSTILE[:59] + "\u2026")
     assert b"<script>window" not in content
 
 

@@ -132,7 +132,7 @@ def test_a_request_that_was_preempted_is_explained_once() -> None:
 def test_what_is_evicted_while_others_decode_is_dated_by_the_engine() -> None:
     """The first leaves one block, which the output of the second takes; then the first comes again."""
     first = TraceRequest(0, 4, 4, token_ids=[1] * 4)
-    second = TraceRequest(1_000, 4, 4, token_ids=[2] * 4, output_tokens=6)
+    second = TraceRequest(1_000, 4, 4, token_ids=[2] * 4, output_tokens=5)
     again = TraceRequest(9_000, 5, 4, token_ids=[1] * 5)
     settings = ReplaySettings(rules="engine", explain=True)
     report = report_of(

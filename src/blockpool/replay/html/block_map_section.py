@@ -9,7 +9,7 @@ import altair as alt
 
 from blockpool.replay.block_map import BlockMap
 from blockpool.replay.html.chart_data import named, spec_of
-from blockpool.replay.html.numbers import percent, ratio, whole
+from blockpool.replay.html.numbers import percent, ratio, short, whole
 from blockpool.replay.html.occupancy_section import STATE_COLORS, STATES
 from blockpool.replay.html.page import CANVAS, Chart, DataTable, Section
 from blockpool.replay.html.palette import color
@@ -18,8 +18,8 @@ _HEIGHT = 300
 _TABLE_TIMES = 8
 _TABLE_BANDS = 8
 _WORDS = (
-    "Time runs to the right, the positions of the pool upwards: each cell is some positions while one request was "
-    "held. Where a cell's blocks are in different states, its colour is mixed in proportion.",
+    "Time runs to the right, the positions of the pool upwards: each cell is some positions at one time. Where a "
+    "cell's blocks are in different states, its colour is mixed in proportion.",
     "The second map shows recycling: how often blocks were handed out since the column before. A cold pool is filled "
     "from position 1 upwards; when it is full, the blocks that were not used for the longest time are handed out "
     "again, so that strong bands wander through the positions. What stays faint is kept: its content is found again "
@@ -32,7 +32,7 @@ def block_map_section(block_map: BlockMap) -> Section | None:
     if not block_map.columns:
         return None
     cell = "one position" if block_map.bin_blocks == 1 else f"{whole(block_map.bin_blocks)} positions"
-    every = "request" if block_map.stride == 1 else f"{whole(block_map.stride)}th request"
+    every = _every(block_map)
     size = f"{len(block_map.columns)} times, every {every}; {block_map.num_bins} rows of {cell} each."
     handed_out = sum(sum(column.handed_out) for column in block_map.columns)
     charts = (
@@ -76,24 +76,42 @@ def _cells(block_map: BlockMap, *counts: str) -> Any:
 
 def _columns(block_map: BlockMap, **counts: str) -> list[dict[str, object]]:
     """From where to where each column reaches, and some of its counts under other names."""
-    ends = [column.request for column in block_map.columns[1:]]
-    ends.append(block_map.columns[-1].request + block_map.stride)
+    edges = _edges(block_map)
     return [
         {
-            "start": column.request + 1,
-            "end": end + 1,
+            "start": start,
+            "end": end,
             **{name: getattr(column, field) for name, field in counts.items()},
         }
-        for column, end in zip(block_map.columns, ends, strict=True)
+        for column, (start, end) in zip(block_map.columns, itertools.pairwise(edges), strict=True)
     ]
 
 
+def _edges(block_map: BlockMap) -> list[float]:
+    """Where the columns begin and the last one ends: requests from 1, or seconds."""
+    columns = block_map.columns
+    if block_map.interval_ms is None:
+        return [*(column.request + 1 for column in columns), columns[-1].request + block_map.stride + 1]
+    times = [column.time_ms or 0.0 for column in columns]
+    return [time / 1000 for time in (*times, times[-1] + block_map.interval_ms)]
+
+
+def _unit(block_map: BlockMap) -> str:
+    return "request" if block_map.interval_ms is None else "second"
+
+
+def _every(block_map: BlockMap) -> str:
+    if block_map.interval_ms is not None:
+        return f"{short(block_map.interval_ms / 1000)} seconds"
+    return "request" if block_map.stride == 1 else f"{whole(block_map.stride)}th request"
+
+
 def _axes(block_map: BlockMap) -> dict[str, Any]:
-    first = block_map.columns[0].request + 1
-    last = block_map.columns[-1].request + block_map.stride + 1
+    edges = _edges(block_map)
+    title = "request" if block_map.interval_ms is None else "seconds"
     top = block_map.blocks + 1
     return {
-        "x": alt.X("start:Q", title="request", scale=alt.Scale(domain=[first, last], nice=False)),
+        "x": alt.X("start:Q", title=title, scale=alt.Scale(domain=[edges[0], edges[-1]], nice=False)),
         "x2": "end:Q",
         "y": alt.Y("first:Q", title="block position", scale=alt.Scale(domain=[1, top], nice=False)),
         "y2": "after:Q",
@@ -125,7 +143,7 @@ def _state_map(block_map: BlockMap) -> dict[str, Any]:
             **_axes(block_map),
             color=alt.Color("mixed:N", scale=None),
             tooltip=[
-                alt.Tooltip("start:Q", title="from request", format=","),
+                alt.Tooltip("start:Q", title=f"from {_unit(block_map)}", format=",.6~r"),
                 alt.Tooltip("place:N", title="positions"),
                 alt.Tooltip("used_share:Q", title=STATES[0], format=".1%"),
                 alt.Tooltip("idle_share:Q", title=STATES[1], format=".1%"),
@@ -158,7 +176,7 @@ def _recycling_map(block_map: BlockMap) -> dict[str, Any]:
             **_axes(block_map),
             color=alt.Color("turnover:Q", scale=alt.Scale(range="ramp", zero=True), legend=legend),
             tooltip=[
-                alt.Tooltip("start:Q", title="until request", format=","),
+                alt.Tooltip("start:Q", title=f"until {_unit(block_map)}", format=",.6~r"),
                 alt.Tooltip("place:N", title="positions"),
                 alt.Tooltip("given:Q", title="blocks handed out", format=","),
                 alt.Tooltip("turnover:Q", title="per block", format=".2f"),
@@ -179,6 +197,7 @@ def _table(block_map: BlockMap) -> DataTable:
     before = 0
     for number in times:
         column = block_map.columns[number]
+        column_time = None if block_map.interval_ms is None else column.time_ms
         for low, high in itertools.pairwise(bounds):
             size = sum(block_map.bin_size(bin_number) for bin_number in range(low, high))
             used, idle = sum(column.in_use[low:high]), sum(column.cached_idle[low:high])
@@ -186,7 +205,7 @@ def _table(block_map: BlockMap) -> DataTable:
             first = low * block_map.bin_blocks + 1
             rows.append(
                 (
-                    whole(column.request + 1),
+                    whole(column.request + 1) if column_time is None else f"{column_time / 1000:,.1f}",
                     f"{whole(first)} to {whole(first + size - 1)}",
                     percent(ratio(used, size)),
                     percent(ratio(idle, size)),
@@ -195,5 +214,5 @@ def _table(block_map: BlockMap) -> DataTable:
                 )
             )
         before = number + 1
-    headings = ("request", "positions", *STATES, "handed out since the time before")
+    headings = (_unit(block_map), "positions", *STATES, "handed out since the time before")
     return DataTable("The block maps in coarse steps", headings, tuple(rows))

@@ -6,39 +6,31 @@ from collections.abc import Sequence
 
 from blockpool.replay.html.block_map_section import block_map_section
 from blockpool.replay.html.hit_chart import HitLine, hit_chart
-from blockpool.replay.html.miss_section import MissRow, miss_section
+from blockpool.replay.html.miss_section import miss_section, misses_by_size
 from blockpool.replay.html.numbers import percent, whole
 from blockpool.replay.html.occupancy_section import occupancy_section
-from blockpool.replay.html.page import DataTable, Fact, Page, Section, sections_of
+from blockpool.replay.html.page import Chart, DataTable, Fact, Page, Section, sections_of
 from blockpool.replay.html.residency_section import residency_section
-from blockpool.replay.result import ReplayResult
+from blockpool.replay.result import ReplayResult, WindowCounts
 from blockpool.replay.settings import ReplaySettings
+from blockpool.replay.timed.timed_result import TimedResult
 
 
 def replay_page(
     trace: str,
     settings: ReplaySettings,
     results: Sequence[ReplayResult],
-    *,
-    miss_reasons: Sequence[MissRow] = (),
-    more_sections: Sequence[Section] = (),
 ) -> Page:
     """A report over all sizes, with details of the first.
 
     Args:
         trace: As it was named.
         settings: What all results were made with.
-        results: One per size, at least one; the pictures need `ReplayResult.pictures` of the first.
-        miss_reasons: Of the first: reason, blocks and tokens that missed for it.
-        more_sections: What else there is, put after the occupancy.
+        results: One per size, at least one; block map and histograms need `ReplayResult.pictures` of the first, miss
+            reasons need `ReplayResult.misses`.
     """
     first = results[0]
     counts = first.counts
-    answer = (
-        f"A pool of {whole(first.blocks)} blocks found {percent(counts.token_hit_rate)} of the prompt tokens."
-        if counts.prompt_tokens
-        else f"A pool of {whole(first.blocks)} blocks could not play a single request."
-    )
     facts = (
         Fact("tokens found", whole(counts.hit_tokens), f"of {whole(counts.prompt_tokens)} prompt tokens"),
         Fact(
@@ -56,21 +48,36 @@ def replay_page(
     sections = sections_of(
         _sizes_section(results),
         occupancy_section(first),
-        *more_sections,
         None if first.pictures is None else block_map_section(first.pictures.block_map),
-        miss_section(miss_reasons),
-        residency_section(first),
+        miss_section(first.misses),
+        residency_section(first.residency, None if first.pictures is None else first.pictures.histograms),
     )
-    return Page(trace, answer, _meaning(first), facts, sections, replay_settings(settings, first))
+    return Page(
+        trace,
+        answer_of(first.blocks, counts),
+        meaning_of(counts),
+        facts,
+        sections,
+        replay_settings(settings, first),
+    )
 
 
-def replay_settings(settings: ReplaySettings, result: ReplayResult) -> tuple[Fact, ...]:
+def answer_of(blocks: int, counts: WindowCounts) -> str:
+    """The first sentence."""
+    if not counts.prompt_tokens:
+        return f"A pool of {whole(blocks)} blocks could not play a single request."
+    return f"A pool of {whole(blocks)} blocks found {percent(counts.token_hit_rate)} of the prompt tokens."
+
+
+def replay_settings(
+    settings: ReplaySettings, result: ReplayResult | TimedResult, *, checked_per: str = "requests"
+) -> tuple[Fact, ...]:
     """How a replay was made."""
     speed = f"{result.requests_per_second:,.0f} requests/s, {result.blocks_per_second:,.0f} blocks/s"
     return (
         *playing_settings(settings, result.trace_format, result.bad_lines),
         *(
-            (Fact("invariants", f"checked every {whole(settings.check_every)} requests"),)
+            (Fact("invariants", f"checked every {whole(settings.check_every)} {checked_per}"),)
             if settings.check_every
             else ()
         ),
@@ -92,8 +99,8 @@ def playing_settings(settings: ReplaySettings, trace_format: str | None, bad_lin
     return tuple(facts)
 
 
-def _meaning(result: ReplayResult) -> tuple[str, ...]:
-    counts = result.counts
+def meaning_of(counts: WindowCounts) -> tuple[str, ...]:
+    """What follows from it."""
     words = []
     if counts.prompt_tokens:
         missed = counts.prompt_tokens - counts.hit_tokens
@@ -136,25 +143,35 @@ def _sizes_section(results: Sequence[ReplayResult]) -> Section | None:
         "evictions",
         "refused",
     )
-    points = {result.blocks: result.counts.token_hit_rate for result in results}
-    charts = []
-    if len(points) > 1:
-        line = HitLine("replayed", tuple(sorted(points.items())), is_steps=False, color="lru")
-        best = max(points, key=lambda blocks: (points[blocks], -blocks))
-        charts.append(
-            hit_chart(
-                "Share of the prompt tokens that were found, by size of the pool",
-                f"Line through {len(points)} sizes from {whole(min(points))} to {whole(max(points))} blocks; the most, "
-                f"{percent(points[best])}, at {whole(best)} blocks.",
-                [line],
-            )
-        )
+    charts = sizes_chart("replayed", [(result.blocks, result.counts.token_hit_rate) for result in results])
+    tables = (
+        DataTable("Hits by size", headings, rows, False),
+        *misses_by_size([result.blocks for result in results], [result.misses for result in results]),
+    )
+    return Section("sizes", "All sizes", sizes_words(results), charts, tables)
+
+
+def sizes_chart(name: str, rates: Sequence[tuple[int, float]]) -> tuple[Chart, ...]:
+    """A line through the hit rates of at least two sizes, else nothing."""
+    points = dict(rates)
+    if len(points) < 2:
+        return ()
+    line = HitLine(name, tuple(sorted(points.items())), is_steps=False, color="lru")
+    best = max(points, key=lambda blocks: (points[blocks], -blocks))
+    chart = hit_chart(
+        "Share of the prompt tokens that were found, by size of the pool",
+        f"Line through {len(points)} sizes from {whole(min(points))} to {whole(max(points))} blocks; the most, "
+        f"{percent(points[best])}, at {whole(best)} blocks.",
+        [line],
+    )
+    return (chart,)
+
+
+def sizes_words(results: Sequence[ReplayResult] | Sequence[TimedResult]) -> tuple[str, ...]:
+    """How to read what is said of several sizes."""
     refused = any(result.counts.refused for result in results)
-    words = (
+    return (
         "Each size is a cold pool of its own. The points were replayed; the line between them is only for the eye."
         + (" Rates are over the requests that were played, without the refused ones." if refused else ""),
         f"Everything below is about the first size, {whole(results[0].blocks)} blocks.",
-    )
-    return Section(
-        "sizes", "All sizes", words, tuple(charts), (DataTable("Hits by size", headings, rows, False),)
     )

@@ -59,6 +59,8 @@ class PoolAccess:
             pool.touch(found)
             request.blocks += found
             request.num_indexed = len(found)
+            if self._misses is not None:  # what was found stands behind each other here, too
+                self._misses.note_indexed(request.request, request.plan, 0, len(found))
         wanted = request.layout.blocks_for(num_tokens) - len(request.blocks)
         if wanted:
             new_blocks = pool.get_new_blocks(wanted)

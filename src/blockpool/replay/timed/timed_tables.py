@@ -8,6 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from blockpool.replay.misses.miss_tables import print_misses, print_reasons_by_size
 from blockpool.replay.settings import ReplaySettings
 from blockpool.replay.tables import (
     refused_words,
@@ -39,6 +40,9 @@ def print_timed_report(
             print_whole(console, _sizes_table(results))
             if any(result.counts.refused for result in results):
                 console.print("Rates are over the requests that were played, without the refused ones.\n")
+            reports = [result.misses for result in results if result.misses is not None]
+            if reports:
+                print_reasons_by_size(console, [result.blocks for result in results], reports)
             console.print(f"details: pool of {first.blocks:,} blocks", highlight=False)
         print_whole(console, _details(first))
         print_whole(console, _waiting_table(first))
@@ -48,6 +52,8 @@ def print_timed_report(
             print_whole(console, residency_table(first.residency))
         else:
             console.print("residency: no block was evicted", highlight=False)
+        if first.misses is not None:
+            print_misses(console, first.misses)
 
 
 def _engine_words(timed: TimedSettings) -> str:
