@@ -24,7 +24,8 @@ FOLLOWED_BLOCKS = 2_000
 
 FULL_ATTENTION = FULL
 NO_CURVE = (
-    "one pass tells all sizes for full attention only, as other hits are no stack; replay the sizes that you want to know"
+    "one pass tells all sizes for full attention only, for other hits are no stack; "
+    "replay the sizes that you want to know"
 )
 DEFAULT_STEP_TOKENS = 8_192
 

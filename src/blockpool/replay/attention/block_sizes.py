@@ -33,5 +33,7 @@ def require_block_size(attention: str, request: TraceRequest, block_size: int) -
     found = block_size_for(attention, request)
     if found != block_size:
         raise ConfigError(
-            "attention", attention, f"needs blocks of one size, and the trace has {block_size} and {found} tokens"
+            "attention",
+            attention,
+            f"needs blocks of one size, and the trace has {block_size} and {found} tokens",
         )

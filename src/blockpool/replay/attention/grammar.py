@@ -26,7 +26,9 @@ MAX_TOKENS = 1_000_000_000
 MAX_GROUPS = 64
 
 _HYBRID = "hybrid:"
-_PART = re.compile(r"(?:([0-9]{1,9})\*)?(?:(full|mamba:align|mamba)|(sliding|chunked):([0-9]{1,10}))", re.ASCII)
+_PART = re.compile(
+    r"(?:([0-9]{1,9})\*)?(?:(full|mamba:align|mamba)|(sliding|chunked):([0-9]{1,10}))", re.ASCII
+)
 _FORMS = (
     "must be full, sliding:WINDOW, chunked:SIZE, mamba, mamba:align, or hybrid: and several of them joined by +, "
     "as in hybrid:full+5*sliding:1024"
