@@ -23,7 +23,7 @@ class SectionedCommand(click.Command):
         records = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
+            if record is not None and isinstance(parameter, click.Option):
                 records[parameter.name] = record
         for heading, names in self.sections:
             rows = [records.pop(name) for name in names]

@@ -185,10 +185,8 @@ def timed() -> TimedResult:
 
 def test_timed_answers_first(timed: TimedResult) -> None:
     page = timed_page("demo", TimedSettings(speed=2), ReplaySettings(rules="engine"), [timed])
-    assert (
-        page.answer
-        == f"A pool of 1,000 blocks found {100 * timed.counts.token_hit_rate:.2f}\u00a0% of the prompt tokens."
-    )
+    rate = f"{100 * timed.counts.token_hit_rate:.2f}\u00a0%"
+    assert page.answer == f"A pool of 1,000 blocks found {rate} of the prompt tokens."
     assert f"{100 * timed.sequential.token_hit_rate:.2f}\u00a0%" in page.meaning[1]
     assert page.meaning[-1].startswith(f"{timed.preemption.preemptions} times")
     assert names(page) == [
