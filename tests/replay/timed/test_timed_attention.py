@@ -1,4 +1,4 @@
-"""replay --timed with other attention than full: nothing leaks, quiet steps are quiet, and a plain replay is witness."""
+"""replay --timed with other attention than full: nothing leaks, quiet steps are quiet; a plain replay is witness."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ SLIDING = "sliding"
 CHUNKED = "chunked"
 MAMBA = "mamba"
 ALIGNED_MAMBA = "mamba:align"
+HYBRID = "hybrid:"
 
 MAX_TOKENS = 1_000_000_000
 MAX_GROUPS = 64
 
-_HYBRID = "hybrid:"
 _PART = re.compile(
     r"(?:([0-9]{1,9})\*)?(?:(full|mamba:align|mamba)|(sliding|chunked):([0-9]{1,10}))", re.ASCII
 )
@@ -58,9 +58,9 @@ def parse_attention(text: str) -> tuple[AttentionPart, ...]:
     """
     if not isinstance(text, str):
         raise ArgumentError("attention", text, "a description such as 'sliding:4096' is needed")
-    is_hybrid = text.startswith(_HYBRID)
+    is_hybrid = text.startswith(HYBRID)
     num_groups: dict[tuple[str, int], int] = {}
-    for part in text.removeprefix(_HYBRID).split("+") if is_hybrid else [text]:
+    for part in text.removeprefix(HYBRID).split("+") if is_hybrid else [text]:
         match = _PART.fullmatch(part)
         if match is None or (match[1] is not None and not is_hybrid):
             raise ConfigError("attention", text, _FORMS)
