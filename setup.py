@@ -24,6 +24,8 @@ COMPILED_MODULES = (
     "chains",
     "dict_index",
     "encoding",
+    "event_log",
+    "event_writer",
     "events",
     "extra_keys",
     "free_queue",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from benchmarks import allocation, building, curves, hashing, manager, request_path
+from benchmarks import allocation, building, curves, event_rates, hashing, manager, request_path
 from benchmarks.measure import Row, Size
 from benchmarks.peer import Peer
 
@@ -13,6 +13,9 @@ BOUNDS: dict[str, dict[str, float]] = {
     "compiled": {
         "request": 8.0,
         "request-events": 4.0,
+        "events-path": 1.25,
+        "events-encode": 1.0,
+        "events-stalled": 0.01,
         "hash-sha256": 2.0,
         "hash-sha256_cbor": 4.0,
         "hash-fast": 8.0,
@@ -31,6 +34,9 @@ BOUNDS: dict[str, dict[str, float]] = {
     "interpreted": {
         "request": 2.5,
         "request-events": 1.5,
+        "events-path": 1.5,
+        "events-encode": 0.15,
+        "events-stalled": 0.05,
         "hash-sha256": 1.0,
         "hash-sha256_cbor": 1.0,
         "hash-fast": 4.0,
@@ -48,7 +54,7 @@ BOUNDS: dict[str, dict[str, float]] = {
     },
 }
 
-PARTS = ("request", "request-events", "hash", "build", "allocate", "curve", "manager")
+PARTS = ("request", "request-events", "events", "hash", "build", "allocate", "curve", "manager")
 
 
 def run(peer: Peer, size: Size, build: str, parts: Collection[str] = PARTS) -> Iterator[Row]:
@@ -59,6 +65,7 @@ def run(peer: Peer, size: Size, build: str, parts: Collection[str] = PARTS) -> I
         "request-events": lambda: [
             request_path.measure(peer, size, events=True, at_least=bounds["request-events"])
         ],
+        "events": lambda: event_rates.measure(peer, size, bounds),
         "hash": lambda: hashing.measure(peer, size, bounds),
         "build": lambda: building.measure(size, bounds),
         "allocate": lambda: [allocation.measure(size, bounds["allocate"])],

@@ -76,15 +76,92 @@ def test_csv_has_every_step(small: str) -> None:
     ]
 
 
+def test_estimates_are_called_so_in_csv() -> None:
+    rows = list(csv.DictReader(io.StringIO(invoke("curve", "demo", "--csv", "--sample", "1/8").stdout)))
+    assert list(rows[0]) == [
+        "capacity",
+        "estimated_hit_blocks",
+        "estimated_block_hit_rate",
+        "estimated_hit_tokens",
+        "estimated_token_hit_rate",
+        "least_hit_blocks",
+        "most_hit_blocks",
+        "least_hit_tokens",
+        "most_hit_tokens",
+    ]
+    capacities = [int(row["capacity"]) for row in rows]
+    assert capacities == sorted(set(capacities))
+    chosen = {row["capacity"]: row for row in curve_json("demo", "--sample", "1/8")["chosen"]}  # type: ignore[attr-defined]
+    bounded = [row for row in rows if row["least_hit_tokens"]]
+    assert {int(row["capacity"]) for row in bounded} == set(chosen)
+    for row in bounded:
+        expected = chosen[int(row["capacity"])]
+        assert int(row["estimated_hit_tokens"]) == expected["hit_tokens"]
+        assert int(row["least_hit_tokens"]) == expected["bound"]["least_hit_tokens"]
+
+
+def test_sizes_below_the_largest_request_are_replayed(small: str) -> None:
+    """Many at once, which need no more memory than their blocks."""
+    report = curve_json(small, "--blocks", "1,2", "--jobs", "1", "--rules", "engine")
+    rows = {row["capacity"]: row for row in report["chosen"]}  # type: ignore[attr-defined]
+    for result in invoke_json(small, "--blocks", "1,2", "--rules", "engine", "--jobs", "1")["results"]:
+        for name in ("requests", "refused", "prompt_tokens", "hit_tokens", "prompt_blocks", "hit_blocks"):
+            assert rows[result["blocks"]][name] == result[name]
+
+
+def test_a_policy_at_the_very_top_of_the_plot(tmp_path: Path) -> None:
+    """Its label is where the plot ends: RAGPulse has an optimum that is flat at the end."""
+    path = tmp_path / "trace"
+    chains = [[number] for number in (1, 2, 3, 4, 5, 6, 7, 8)] * 6
+    lines = [json.dumps({"hash_ids": ids, "input_length": 16, "block_size": 16}) for ids in chains]
+    path.write_text("\n".join(lines), encoding="ascii")
+    for policies in ("lru,fifo,optimal", "optimal", "fifo,lru"):
+        done = run(
+            "curve", str(path), "--policies", policies, env={**os.environ, "PYTHONIOENCODING": "utf-8"}
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("variables", "colored"),
+    [({"TERM": "xterm-256color"}, True), ({"TERM": "dumb"}, False), ({"NO_COLOR": "1"}, False)],
+)
+def test_colors_only_where_the_terminal_has_them(
+    monkeypatch: pytest.MonkeyPatch, small: str, variables: dict[str, str], colored: bool
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # or plotille looks whether standard output is a terminal
+    from rich.console import Console
+
+    from blockpool.replay import study
+    from blockpool.replay.curves.curve_tables import print_study
+
+    file = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    environment = {"TERM": "xterm", **variables}
+    print_study(Console(file=file, force_terminal=True, _environ=environment), study(small))
+    file.seek(0)
+    output = file.read()
+    plot = output[output.index("% of tokens") :]
+    assert ("\x1b[" in plot) is colored
+
+
+def test_names_do_nothing_to_the_terminal(tmp_path: Path, small: str) -> None:
+    path = tmp_path / "a\nb\x1b[31m.jsonl"
+    path.write_bytes(Path(small).read_bytes())
+    for command in (["curve", str(path)], ["replay", str(path), "--blocks", "10"]):
+        done = run(*command)
+        assert (done.returncode, done.stderr, b"\x1b" in done.stdout) == (0, b"", False)
+        assert "a\\nb\\x1b[31m.jsonl: kvcache-simulator trace" in done.stdout.decode().splitlines()[0]
+
+
 def test_memory_names_sizes(small: str) -> None:
     report = curve_json(small, "--memory", "20MiB,2MiB", "--bytes-per-block", "2MiB")
     assert {1, 10} <= {row["capacity"] for row in report["chosen"]}  # type: ignore[attr-defined]
 
 
 def test_verify(small: str) -> None:
-    report = curve_json(small, "--verify", "4", "--jobs", "1", "--seed", "3", "--rules", "engine")
-    assert len(report["verified"]) == 4  # type: ignore[arg-type]
-    assert "Replayed at 5 capacities" in invoke("curve", small, "--verify", "9", "--jobs", "1").stdout
+    report = curve_json(small, "--verify", "2", "--jobs", "1", "--seed", "3", "--rules", "engine")
+    assert len(report["verified"]) == 2  # type: ignore[arg-type]
+    assert "Replayed at 3 capacities" in invoke("curve", small, "--verify", "9", "--jobs", "1").stdout
 
 
 def test_a_curve_that_is_wrong_is_found_out(small: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +186,7 @@ def test_sample() -> None:
 
 
 def test_standard_input(small: str) -> None:
-    done = run("curve", "-", "--blocks", "1", "--csv", data=Path(small).read_bytes())
+    done = run("curve", "-", "--csv", data=Path(small).read_bytes())
     assert (done.returncode, done.stdout.splitlines()[1]) == (0, b"3,2,0.200000,32,0.200000")
 
 
@@ -120,6 +197,13 @@ def test_standard_input(small: str) -> None:
         (["--policies", "lru,best"], "--policies best"),
         (["--sample", "0.1"], "--sample 0.1"),
         (["--sample", "1/0"], "--sample 1/0"),
+        (["--sample", "1/1"], "--sample 1/1"),
+        (["--jobs", "2"], "--jobs is for sizes that are replayed"),
+        (["--seed", "2"], "--seed is for --sample and --verify"),
+        (["--csv", "--blocks", "5"], "--blocks is for the table"),
+        (["--csv", "--memory", "1MiB", "--bytes-per-block", "1kiB"], "--memory is for the table"),
+        (["--csv", "--policies", "fifo"], "--policies is for the table"),
+        (["--policies", "\x1b[31m"], "--policies \\x1b[31m"),
         (["--sample", "1/4", "--verify", "2"], "--verify 2"),
         (["--sample", "1/4", "--policies", "fifo"], "--policies fifo"),
         (["--sample", "1/4", "--blocks", "1"], "below the largest request"),

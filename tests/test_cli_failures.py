@@ -257,6 +257,41 @@ def test_interrupt(sizes: str) -> None:
     wait_until(lambda: not any(is_running(worker) for worker in workers))
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to see the processes")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
+def test_workers_do_not_outlive_a_command_that_was_killed(name: str) -> None:
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "blockpool",
+            "replay",
+            "demo",
+            "--blocks",
+            "100k,100k",
+            "--check",
+            "--jobs",
+            "2",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    workers: list[int] = []
+
+    def has_its_workers() -> bool:
+        workers[:] = children_of(process.pid)
+        return len(workers) >= 3
+
+    try:
+        wait_until(lambda: process.poll() is not None or has_its_workers())
+        process.send_signal(getattr(signal, name))
+        process.wait(timeout=300)
+    finally:
+        process.kill()
+    wait_until(lambda: not any(is_running(worker) for worker in workers))
+    process.communicate(timeout=300)
+
+
 # --- without the extra
 
 

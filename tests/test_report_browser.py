@@ -277,8 +277,9 @@ def test_tooltips_tell_the_numbers(watched: Watched, files: dict[str, Path]) -> 
 
 def test_hostile_text_is_shown_and_does_nothing(watched: Watched, files: dict[str, Path]) -> None:
     page = watched.open(files["hostile"])
-    text = hover(page, "#misses ~ figure .chart", 0.6, 0.75)
-    assert "<img src=x" in text
+    table = page.get_by_role("table", name="The requests that missed most tokens")
+    assert "<img src=x" in (table.text_content() or "")
+    assert "tokens" in hover(page, "#misses ~ figure .chart", 0.3, 0.87)
     assert page.evaluate("typeof window.pwned") == "undefined"
     assert page.locator("img:not(.chart)").count() == 0
     assert "</script>" in (page.locator(".name").text_content() or "")

@@ -10,6 +10,7 @@ from blockpool.core.block_hash import (
 from blockpool.core.block_hash_list import BlockHashListWithBlockSize
 from blockpool.core.block_map import BlockHashToBlockMap
 from blockpool.core.build import COMPILED
+from blockpool.core.event_log import EVENT_GRANULARITIES, EventLog
 from blockpool.core.events import (
     MEDIUM_GPU,
     AllBlocksCleared,
@@ -30,6 +31,9 @@ from blockpool.errors import (
     BlockPoolError,
     BlockStateError,
     ConfigError,
+    EndpointError,
+    EventDecodeError,
+    FingerprintError,
     HashAlreadySetError,
     InvariantError,
     MissingExtraError,
@@ -42,6 +46,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "COMPILED",
+    "EVENT_GRANULARITIES",
     "HASH_ALGORITHMS",
     "KEY_SCHEMAS",
     "MEDIUM_GPU",
@@ -59,7 +64,11 @@ __all__ = [
     "BlockStateError",
     "BlockStored",
     "ConfigError",
+    "EndpointError",
+    "EventDecodeError",
+    "EventLog",
     "ExternalBlockHash",
+    "FingerprintError",
     "FreeKVCacheBlockQueue",
     "HashAlreadySetError",
     "InvariantError",

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from blockpool.errors import BlockPoolError, MissingExtraError
+from blockpool.errors import BlockPoolError, MissingExtraError, printable
 
 _CLI_PACKAGES = ("click", "rich", "msgspec", "plotille")
 _INTERRUPTED = 130
@@ -77,9 +77,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _fail(message: str) -> int:
-    # A name may hold line breaks and control codes; the message is one line all the same.
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in message)
-    print(f"blockpool: {line}", file=sys.stderr)
+    print(f"blockpool: {printable(message)}", file=sys.stderr)
     return 1
 
 

@@ -6,6 +6,14 @@ This module is never compiled: exceptions of a compiled module could not be subc
 from __future__ import annotations
 
 
+def printable(text: str) -> str:
+    """Text on one line that does nothing to a terminal: line breaks and control codes are written as in Python.
+
+    Names of files and fields of a config may hold anything.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 class BlockPoolError(Exception):
     """Root of all errors raised by blockpool. All can be pickled: values that are not plain become their text."""
 
@@ -95,6 +103,58 @@ class TraceError(BlockPoolError, ValueError):
     def __str__(self) -> str:
         where = f"{self.path}:{self.line}" if self.line else self.path
         return f"{where}: {self.reason}"
+
+
+class EventDecodeError(BlockPoolError, ValueError):
+    """A batch of events that cannot be read. It is rejected as a whole.
+
+    Attributes:
+        reason: What is wrong, and where.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"not a batch of events: {self.reason}"
+
+
+class EndpointError(BlockPoolError):
+    """An address that cannot be used now: taken by somebody else, or of no interface here.
+
+    Attributes:
+        endpoint: The address.
+        reason: What the system says.
+    """
+
+    def __init__(self, endpoint: str, reason: str) -> None:
+        super().__init__(endpoint, reason)
+        self.endpoint = endpoint
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{_shorten(self.endpoint)}: {self.reason}"
+
+
+class FingerprintError(BlockPoolError, ValueError):
+    """Publishers whose hashes cannot be compared with each other or with the reader's: nothing would ever match.
+
+    Attributes:
+        source: The publisher, by its address.
+        expected: The fingerprint that is wanted, or that another publisher has.
+        actual: The one that it has.
+    """
+
+    def __init__(self, source: str, expected: str, actual: str) -> None:
+        super().__init__(source, expected, actual)
+        self.source = source
+        self.expected = expected
+        self.actual = actual
+
+    def __str__(self) -> str:
+        wanted, found = _shorten(self.expected), _shorten(self.actual)
+        return f"{_shorten(self.source)}: its hashes are of {found}, not of {wanted}"
 
 
 class InvariantError(BlockPoolError, AssertionError):

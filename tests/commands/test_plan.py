@@ -139,6 +139,19 @@ def test_standard_input_and_a_config(trace: str, tmp_path: Path) -> None:
         (["plan", "demo", *MODEL, "--tensor-parallel", "0"], "--tensor-parallel"),
         (["plan", "demo", *MODEL, "--prefill-rate", "0"], "--prefill-rate 0.0: must be"),
         (["plan", "demo", *MODEL, "--prefill-rate", "nan"], "--prefill-rate nan: must be"),
+        (["plan", "demo", *MODEL, "--prefill-rate", "1e-320"], "--prefill-rate 1e-320: must be"),
+        (["plan", "demo", *MODEL, "--routing", "affine"], "--routing is for several replicas"),
+        (["plan", "demo", *MODEL, "--seed", "1"], "--seed is for several replicas"),
+        (
+            ["plan", "demo", *MODEL, "--replicas", "2", "--routing", "affine", "--seed", "1"],
+            "--seed is for random routing",
+        ),
+        (["plan", "demo", *MODEL, "--max-running", "4"], "--max-running is for windows and states"),
+        (
+            ["plan", "demo", *MODEL, "--model", "mistral-7b-v0.1", "--max-running", "4"],
+            "--max-running is for",
+        ),
+        (["plan", "demo", *MODEL, "--model", ""], "'--model': the name is empty"),
         (["plan", "demo", *MODEL, "--replicas", "0"], "--replicas"),
         (["plan", "demo", *MODEL, "--routing", "fair"], "--routing"),
         (["plan", "demo", *MODEL, "--block-size", "0"], "--block-size"),
@@ -159,7 +172,7 @@ def test_usage_errors(arguments: list[str], words: str) -> None:
             "holds 512 blocks (1,073,741,824 bytes), but request 367 of the trace alone",
         ),
         (["--gpu-memory", "16GiB"], "leave nothing for the pool"),
-        (["--tensor-parallel", "3"], "tensor_parallel=3: does not divide the model's 8 KV heads"),
+        (["--tensor-parallel", "3"], "tensor_parallel=3: does not divide the model's 32 query heads"),
         (["--block-size", "32"], "block_size 16, but 32 was asked for"),
     ],
 )
@@ -172,13 +185,38 @@ def test_failures_are_one_line(arguments: list[str], words: str) -> None:
 
 def test_a_config_without_a_field_tells_which_and_what_was_found(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
-    path.write_text(json.dumps({"num_hidden_layers": 4, "model_type": "x"}), encoding="utf-8")
+    path.write_text(json.dumps({"num_hidden_layers": 4, "model_type": "llama"}), encoding="utf-8")
     done = run("plan", "demo", "--model", str(path), "--gpu-memory", "8GiB")
     assert done.returncode == 1
-    assert done.stderr.decode().startswith("blockpool: num_key_value_heads or num_kv_heads or ")
+    assert done.stderr.decode().startswith("blockpool: num_attention_heads or n_head=None: missing in ")
     assert done.stderr.decode().endswith("config.json, which has model_type, num_hidden_layers\n")
 
 
 def test_a_missing_trace() -> None:
     done = run("plan", "nowhere.jsonl", "--model", "llama-3-8b", "--gpu-memory", "8GiB")
     assert (done.returncode, done.stderr) == (1, b"blockpool: nowhere.jsonl: No such file or directory\n")
+
+
+def test_nothing_reserved_may_be_said(trace: str) -> None:
+    assert plan_json(trace, "--reserve", "0")["settings"]["reserve"] == 0
+    assert plan_json(trace, "--reserve", "0B")["blocks"] == 12_288
+
+
+def test_an_empty_model_is_not_the_config_that_lies_there(
+    tmp_path: Path, trace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CATALOG["llama-3-8b"]), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    invoke("plan", trace, "--model", "", "--gpu-memory", "24GiB", exit_code=2)
+
+
+def test_names_do_nothing_to_the_terminal(tmp_path: Path, trace: str) -> None:
+    names = tmp_path / "a\nb\x1b[31m.jsonl", tmp_path / "m\x1b[31m[red][" / "x].json"
+    names[1].parent.mkdir()
+    names[0].write_bytes(Path(trace).read_bytes())
+    names[1].write_text(json.dumps(CATALOG["llama-3-8b"]), encoding="utf-8")
+    done = run("plan", str(names[0]), "--model", str(names[1]), "--gpu-memory", "24GiB")
+    assert (done.returncode, done.stderr, b"\x1b" in done.stdout) == (0, b"", False)
+    output = done.stdout.decode()
+    assert "a\\nb\\x1b[31m.jsonl: 60 requests" in output.splitlines()[0]
+    assert "m\\x1b[31m[red][/x].json" in "".join(output.split())

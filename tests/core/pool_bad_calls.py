@@ -98,6 +98,7 @@ caching: Needs = lambda m: m.pool.enable_caching  # noqa: E731
 
 WITHOUT_ARGUMENTS = (
     "reset_prefix_cache",
+    "take_event_log",
     "take_events",
     "get_num_free_blocks",
     "get_usage",

@@ -43,6 +43,7 @@ class PoolModel:
         self.events_on = events
         self.reuse_uncached_first: bool = options["reuse_uncached_first"]
         self.int_hashes: bool = options["int_block_hashes"]
+        self.last_copies: bool = options["event_granularity"] == "last_copy"
         self.queue = list(range(1, num_blocks))
         self.counts = [0] * num_blocks
         self.hashes: list[bytes | None] = [None] * num_blocks
@@ -102,9 +103,14 @@ class PoolModel:
                 run = []
                 continue
             full_key = key(coarse[i], group_id)
+            untold = self.last_copies and full_key in self.index
             self.hashes[block_id] = full_key
             self.index.setdefault(full_key, []).append(block_id)
-            run.append(i)
+            if untold:
+                self.stored(run, coarse, tokens, size)
+                run = []
+            else:
+                run.append(i)
         self.stored(run, coarse, tokens, size)
 
     def stored(self, run: list[int], coarse: list[bytes], tokens: list[int], size: int) -> None:
@@ -130,7 +136,7 @@ class PoolModel:
             del self.index[full_key]
         self.hashes[block_id] = None
         self.evictions += 1
-        if self.events_on:
+        if self.events_on and not (self.last_copies and full_key in self.index):
             self.events.append(("removed", [self.external(full_key[:-4])], "GPU"))
 
     def reset_prefix_cache(self) -> bool:

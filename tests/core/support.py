@@ -157,6 +157,17 @@ def event_fields(event: object) -> tuple[Any, ...]:
     return ("cleared",)
 
 
+def told_events(pool: BlockPool, events: Iterable[object]) -> list[tuple[Any, ...]]:
+    """Events as plain tuples; removals that share an event, where the pool was asked for that, one by one."""
+    told: list[tuple[Any, ...]] = []
+    for event in events:
+        if isinstance(event, BlockRemoved) and pool._log.batch_removes:
+            told += [("removed", [block_hash], event.medium) for block_hash in event.block_hashes]
+        else:
+            told.append(event_fields(event))
+    return told
+
+
 def snapshot(pool: BlockPool) -> dict[str, Any]:
     """Everything about a pool that a caller can observe, as plain comparable values."""
     index = pool.cached_block_hash_to_block
@@ -173,7 +184,7 @@ def snapshot(pool: BlockPool) -> dict[str, Any]:
         "hashes": [block.block_hash for block in pool.blocks],
         "index": first_under,
         "index length": len(index),
-        "events": [event_fields(event) for event in pool.kv_event_queue],
+        "events": told_events(pool, pool.kv_event_queue),
         "occupancy": tuple(pool.occupancy()),
         "usage": pool.get_usage(),
         "evictions": pool.num_evictions,

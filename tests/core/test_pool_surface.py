@@ -24,7 +24,7 @@ LOOKS: dict[str, Callable[[BlockPool], object]] = {
     "check_invariants": lambda pool: pool.check_invariants(),
 }
 # Hands over what others have noted; the pool's blocks stay as they are, so there is nothing to check.
-HANDS_OVER = {"take_events"}
+HANDS_OVER = {"take_events", "take_event_log"}
 
 
 class Recorder:

@@ -40,7 +40,11 @@ class ManagerModel:
         hash_block_size: int,
         use_eagle: bool,
     ) -> None:
-        options = {"reuse_uncached_first": False, "int_block_hashes": True}
+        options = {
+            "reuse_uncached_first": False,
+            "int_block_hashes": True,
+            "event_granularity": "every_copy",
+        }
         self.specs = list(specs)
         self.caching = caching
         self.use_eagle = use_eagle

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from blockpool import BlockStored, KVCacheMetricsCollector
+from blockpool import BlockRemoved, BlockStored, KVCacheMetricsCollector
 from blockpool.kv_cache import KVCacheBlocks
 
 from .support import (
@@ -193,6 +193,27 @@ def test_events_and_eviction() -> None:
     manager.evict_blocks({1})
     assert len(manager.take_events()) == 1
     assert manager.get_computed_blocks(make_request("b", range(9), manager, lora_request=lora))[1] == 0
+
+
+def test_options_of_events_reach_the_pool() -> None:
+    manager = make_manager(
+        full(4),
+        enable_kv_cache_events=True,
+        int_block_hashes=False,
+        event_granularity="last_copy",
+        batch_removes=True,
+        fingerprint="abc",
+    )
+    assert manager.block_pool.fingerprint == "abc"
+    for name in "ab":  # the second copies the first's full blocks: it never looked them up
+        admit(manager, make_request(name, range(9), manager, skip_reading_prefix_cache=True))
+    manager.evict_blocks({1, 2, 4, 5})
+    stored, removed = manager.take_event_log().events()
+    assert isinstance(stored, BlockStored)
+    assert isinstance(removed, BlockRemoved)
+    assert sorted(removed.block_hashes) == sorted(stored.block_hashes)
+    assert all(isinstance(block_hash, bytes) for block_hash in stored.block_hashes)
+    assert manager.take_events() == []
 
 
 def test_usage_and_options_reach_the_pool() -> None:

@@ -14,7 +14,6 @@ from blockpool.replay import (
     curve,
     load_model_shape,
     plan_capacity,
-    refusing_points,
     replay,
     replay_many,
     study,
@@ -26,7 +25,6 @@ any_many: Any = replay_many
 any_curve: Any = curve
 any_study: Any = study
 any_plan: Any = plan_capacity
-any_points: Any = refusing_points
 any_settings: Any = ReplaySettings
 any_plan_settings: Any = PlanSettings
 any_generate: Any = generate
@@ -73,7 +71,6 @@ def gpu(**changes: Any) -> Any:
         (lambda: any_curve([1]), "trace"),
         (lambda: any_curve("demo", one_in="2"), "sample"),
         (lambda: any_curve("demo", seed="2"), "seed"),
-        (lambda: any_points("demo", ["2"]), "blocks"),
         (lambda: any_study(None), "trace"),
         (lambda: any_study("demo", blocks=["5"]), "blocks"),
         (lambda: any_study("demo", blocks=5), "blocks"),
@@ -110,7 +107,6 @@ def test_jobs_must_be_at_least_one(jobs: int) -> None:
     [
         lambda: replay([], 10),
         lambda: curve([]),
-        lambda: refusing_points([], [10]),
         lambda: plan_capacity([], load_model_shape("llama-3-8b"), gpu()),
     ],
 )

@@ -20,7 +20,7 @@ from blockpool.commands.options import (
     trace_argument,
 )
 from blockpool.commands.progress import progress_bar, show_fraction
-from blockpool.commands.usage import as_usage
+from blockpool.commands.usage import as_usage, refuse_if_given
 from blockpool.replay import ReplaySettings, study, study_as_dict
 from blockpool.replay.curves.curve_report import csv_rows
 from blockpool.replay.curves.curve_study import MAX_VERIFIED
@@ -49,7 +49,9 @@ if TYPE_CHECKING:
     metavar="N",
     help="Replay N random sizes through the real pool and compare.",
 )
-@click.option("--sample", metavar="1/R", help="Look at one of R blocks only, and show the error.")
+@click.option(
+    "--sample", metavar="1/R", help="Look at one of R blocks only, and show the error; R is 2 or more."
+)
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
@@ -90,6 +92,11 @@ def curve_command(
         lambda: (
             [] if blocks is memory is bytes_per_block is None else pool_sizes(blocks, memory, bytes_per_block)
         )
+    )
+    _refuse_options_without_effect(
+        replays=bool(verify or sizes),
+        random=bool(verify or sample is not None),
+        only_curve=as_csv and html is None,
     )
     if policies is None:
         policies = LRU if html is None or sample is not None else ",".join(POLICIES)
@@ -135,7 +142,10 @@ def curve_command(
         write(page)
     if as_json:
         click.echo(
-            json.dumps(study_as_dict(found, version=blockpool.__version__, compiled=blockpool.COMPILED))
+            json.dumps(
+                study_as_dict(found, version=blockpool.__version__, compiled=blockpool.COMPILED),
+                allow_nan=False,
+            )
         )
     elif as_csv:
         csv.writer(sys.stdout, lineterminator="\n").writerows(csv_rows(found))
@@ -143,3 +153,13 @@ def curve_command(
         from blockpool.replay.curves.curve_tables import print_study
 
         print_study(Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH), found)
+
+
+def _refuse_options_without_effect(*, replays: bool, random: bool, only_curve: bool) -> None:
+    if not replays:
+        refuse_if_given("jobs", "is for sizes that are replayed: with --verify, --blocks or --memory")
+    if not random:
+        refuse_if_given("seed", "is for --sample and --verify")
+    if only_curve:
+        for parameter in ("blocks", "memory", "policies"):
+            refuse_if_given(parameter, "is for the table and --json; --csv is the whole curve of lru")

@@ -14,13 +14,14 @@ from blockpool.commands.html_report import html_option, html_report
 from blockpool.commands.options import (
     check_hash_is_used,
     hash_option,
+    not_empty,
     rules_option,
     sort_option,
     trace_argument,
     window_option,
 )
 from blockpool.commands.progress import progress_bar, show_fraction
-from blockpool.commands.usage import as_usage
+from blockpool.commands.usage import as_usage, refuse_if_given
 from blockpool.replay.curves.policy_points import POLICIES
 from blockpool.replay.plans.kv_dtype import KV_DTYPES
 from blockpool.replay.plans.model_catalog import load_model_shape
@@ -28,7 +29,7 @@ from blockpool.replay.plans.plan import plan_capacity
 from blockpool.replay.plans.plan_result import plan_as_dict
 from blockpool.replay.plans.plan_settings import MAX_RUNNING, MAX_TENSOR_PARALLEL, PlanSettings
 from blockpool.replay.plans.plan_tables import print_plan
-from blockpool.replay.plans.routing import MAX_REPLICAS, ROUTINGS
+from blockpool.replay.plans.routing import AFFINE, MAX_REPLICAS, ROUTINGS
 from blockpool.replay.settings import DEFAULT_HASH, ReplaySettings
 from blockpool.replay.sizes import parse_bytes
 from blockpool.replay.tables import PLAIN_WIDTH
@@ -42,7 +43,11 @@ if TYPE_CHECKING:
 @click.command("plan", short_help="Size the cache of a model.")
 @trace_argument
 @click.option(
-    "--model", required=True, metavar="PATH|NAME", help="A config.json, its folder, or a well-known model."
+    "--model",
+    required=True,
+    callback=not_empty,
+    metavar="PATH|NAME",
+    help="A config.json, its folder, or a well-known model.",
 )
 @click.option("--gpu-memory", required=True, metavar="SIZE", help="Memory of one GPU, such as 80GiB.")
 @click.option(
@@ -134,10 +139,15 @@ def plan_command(
     gpt-oss-120b, gemma-2-27b, gemma-3-27b, deepseek-v3, deepseek-r1, kimi-k2, jamba-v0.1, nemotron-h-8b,
     qwen3-next-80b-a3b.
     """
+    if replicas == 1:
+        refuse_if_given("routing", "is for several replicas: with --replicas")
+        refuse_if_given("seed", "is for several replicas: with --replicas")
+    if routing == AFFINE:
+        refuse_if_given("seed", "is for random routing")
     settings = as_usage(
         lambda: PlanSettings(
             gpu_memory=parse_bytes("gpu_memory", gpu_memory),
-            reserve=0 if reserve is None else parse_bytes("reserve", reserve),
+            reserve=0 if reserve is None else parse_bytes("reserve", reserve, least=0),
             kv_dtype=kv_dtype,
             tensor_parallel=tensor_parallel,
             max_running=max_running,
@@ -157,6 +167,8 @@ def plan_command(
     )
     check_hash_is_used(trace, hash_algorithm, block_size=block_size, skip_bad=skip_bad)
     shape = load_model_shape(model)
+    if not shape.has_constant_part:
+        refuse_if_given("max_running", "is for windows and states of running requests; this model needs none")
     with html_report(html, trace) as write:
         with progress_bar() as bar:
             show = show_fraction(bar, bar.add_task("planning", total=None))
@@ -180,7 +192,7 @@ def plan_command(
         write(page)
     if as_json:
         report = plan_as_dict(trace, plan, version=blockpool.__version__, compiled=blockpool.COMPILED)
-        click.echo(json.dumps(report, indent=2))
+        click.echo(json.dumps(report, indent=2, allow_nan=False))
         return
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     print_plan(console, trace, plan)

@@ -168,7 +168,7 @@ def _replay(
         check_hash_was_used(hash_algorithm, results[0].trace_format)
         write(lambda: way.page(trace, results))
     if as_json:
-        click.echo(json.dumps(way.as_dict(trace, results), indent=2))
+        click.echo(json.dumps(way.as_dict(trace, results), indent=2, allow_nan=False))
     else:
         way.print(Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH), trace, results)
 

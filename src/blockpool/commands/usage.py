@@ -6,8 +6,9 @@ from collections.abc import Callable, Container
 from typing import TypeVar
 
 import click
+from click.core import ParameterSource
 
-from blockpool.errors import ConfigError
+from blockpool.errors import ConfigError, printable
 
 T = TypeVar("T")
 
@@ -26,4 +27,22 @@ def as_usage(call: Callable[[], T], *, fields: Container[str] | None = None) -> 
             raise
         option = error.field.replace("_", "-")
         value = "" if error.value is True or error.value is None else f" {error.value}"
-        raise click.UsageError(f"--{option}{value}: {error.reason}") from None
+        raise click.UsageError(printable(f"--{option}{value}: {error.reason}")) from None
+
+
+def given(parameter: str) -> bool:
+    """Whether an option of the command that runs was written on its command line."""
+    return click.get_current_context().get_parameter_source(parameter) is ParameterSource.COMMANDLINE
+
+
+def refuse_if_given(parameter: str, reason: str) -> None:
+    """Raises a usage error for an option that would have no effect.
+
+    Args:
+        parameter: As the command's function calls it.
+        reason: Why, as the end of the sentence "--option ...".
+    """
+    if given(parameter):
+        parameters = click.get_current_context().command.params
+        option = next(each.opts[0] for each in parameters if each.name == parameter)
+        raise click.UsageError(f"{option} {reason}")

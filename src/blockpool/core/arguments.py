@@ -88,6 +88,22 @@ def as_choice(field: str, value: object, choices: tuple[str, ...]) -> str:
     return value
 
 
+def as_optional_text(field: str, value: object) -> str | None:
+    """None, or a string that is not empty.
+
+    Raises:
+        ArgumentError: For anything else.
+        ConfigError: For an empty one.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ArgumentError(field, value, "a string is needed")
+    if not value:
+        raise ConfigError(field, value, "must not be empty")
+    return value
+
+
 def random_seed(random_bytes: object, size: int) -> bytes:
     """Asks a source for `size` random bytes.
 

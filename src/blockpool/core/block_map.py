@@ -80,11 +80,14 @@ class BlockHashToBlockMap:
         """Every group's index by group id: the inner dict, for reading only."""
         return self._groups
 
-    def evict_n(self, blocks: list[KVCacheBlock], dropped: list[bytes] | None) -> int:
+    def evict_n(
+        self, blocks: list[KVCacheBlock], dropped: list[object] | None, last_copies: bool = False
+    ) -> int:
         """Drops the hashes of those blocks that are indexed, from the index and from the blocks. O(len(blocks)).
 
         Args:
             dropped: Takes the hashes, in order, when they are wanted.
+            last_copies: Whether it takes a hash only when no block is left under it.
 
         Returns:
             Their number.
@@ -97,8 +100,12 @@ class BlockHashToBlockMap:
                 position += 1
                 continue
             home = block._home
-            position, num_of_group = self.find_group(group_of(home)).evict(blocks, position, home, dropped)
+            index = self.find_group(group_of(home))
+            num_known = 0 if dropped is None else len(dropped)
+            position, num_of_group = index.evict(blocks, position, home, dropped)
             num_dropped += num_of_group
+            if last_copies and dropped is not None:
+                _keep_last_copies(index, dropped, num_known)
         return num_dropped
 
     def get_one_block(self, key: BytesArg) -> KVCacheBlock | None:
@@ -144,6 +151,17 @@ class BlockHashToBlockMap:
         for index in self._groups.values():
             total += len(index)
         return total
+
+
+def _keep_last_copies(index: GroupIndex, dropped: list[object], start: int) -> None:
+    """Leaves in `dropped[start:]` what is not in the index any more, each hash once, where its last copy stood."""
+    gone: dict[object, None] = {}
+    for digest in dropped[start:]:
+        if isinstance(digest, bytes) and index.get(digest) is None:
+            gone.pop(digest, None)
+            gone[digest] = None
+    del dropped[start:]
+    dropped.extend(gone)
 
 
 def map_for_pool(blocks: list[KVCacheBlock], random_bytes: Callable[[int], object]) -> BlockHashToBlockMap:

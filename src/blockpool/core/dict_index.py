@@ -125,7 +125,7 @@ class DictIndex(GroupIndex):
         return num_idle
 
     def evict(
-        self, blocks: list[KVCacheBlock], start: int, home: i64, dropped: list[bytes] | None
+        self, blocks: list[KVCacheBlock], start: int, home: i64, dropped: list[object] | None
     ) -> tuple[int, int]:
         """See `GroupIndex`."""
         entries = self.entries

@@ -85,7 +85,7 @@ class GroupIndex(ABC):
 
     @abstractmethod
     def evict(
-        self, blocks: list[KVCacheBlock], start: int, home: i64, dropped: list[bytes] | None
+        self, blocks: list[KVCacheBlock], start: int, home: i64, dropped: list[object] | None
     ) -> tuple[int, int]:
         """Drops the hashes of the blocks from number `start` on that are indexed here, from the index and the blocks.
 

@@ -9,14 +9,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, final
 
-from blockpool.core.arguments import as_int
+from blockpool.core.arguments import as_int, require_attributes
 from blockpool.core.block import KVCacheBlock
-from blockpool.core.types import FloatArg
+from blockpool.core.types import FloatArg, MetricsCollector
 from blockpool.errors import ArgumentError, ConfigError
 
 logger = logging.getLogger("blockpool")
 
 HISTORY_LENGTH: Final = 4
+_HOOKS: Final = ("on_block_allocated", "on_block_accessed", "on_block_evicted", "reset")
 
 
 class KVCacheEvictionEvent(NamedTuple):
@@ -155,6 +156,16 @@ def _checked_rate(rate: object) -> float:
     if not 0.0 < rate <= 1.0:
         raise ConfigError("sample_rate", rate, "must be in (0, 1]")
     return float(rate)
+
+
+def as_collector(value: MetricsCollector | None) -> MetricsCollector | None:
+    """None, or an object that has all hooks.
+
+    Raises:
+        ArgumentError: If one is missing.
+    """
+    require_attributes("metrics_collector", value, _HOOKS)
+    return value
 
 
 def tell(hook: Callable[[KVCacheBlock], None], block: KVCacheBlock) -> None:

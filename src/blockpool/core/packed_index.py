@@ -161,7 +161,7 @@ class PackedIndex(GroupIndex):
         return num_idle
 
     def evict(
-        self, blocks: list[KVCacheBlock], start: int, home: i64, dropped: list[bytes] | None
+        self, blocks: list[KVCacheBlock], start: int, home: i64, dropped: list[object] | None
     ) -> tuple[int, int]:
         """See `GroupIndex`."""
         table = self._table

@@ -11,32 +11,29 @@ from blockpool.core import invariants
 from blockpool.core.arguments import (
     as_bool,
     as_bytes,
+    as_choice,
     as_count,
-    as_int,
     as_list,
+    as_optional_text,
     as_size,
-    require_attributes,
 )
 from blockpool.core.block import KVCacheBlock, home_of
 from blockpool.core.block_hash import as_group_id, scale_factor
 from blockpool.core.block_map import BlockHashToBlockMap, map_for_pool
-from blockpool.core.events import AllBlocksCleared, KVCacheEvent
+from blockpool.core.event_log import EVENT_GRANULARITIES, EventLog
+from blockpool.core.events import KVCacheEvent
 from blockpool.core.free_queue import FreeKVCacheBlockQueue
 from blockpool.core.group_index import GroupIndex
-from blockpool.core.metrics import tell
+from blockpool.core.metrics import as_collector, tell
 from blockpool.core.occupancy import Occupancy
-from blockpool.core.refusals import cannot_copy, no_such_block
-from blockpool.core.stored_events import new_block_hashes, removed_events, stored_events
-from blockpool.core.types import BoolArg, BytesArg, IntArg, MetricsCollector, Request
-from blockpool.errors import (
-    ConfigError,
-    OutOfBlocksError,
-)
+from blockpool.core.refusals import blocks_by_id, cannot_copy
+from blockpool.core.stored_events import new_block_hashes, stored_runs
+from blockpool.core.types import BoolArg, BytesArg, IntArg, MetricsCollector, Request, StrArg
+from blockpool.errors import ConfigError, OutOfBlocksError
 
 logger = logging.getLogger("blockpool")
 
 MAX_BLOCKS: Final = 0x7FFFFFFF
-_HOOKS = ("on_block_allocated", "on_block_accessed", "on_block_evicted", "reset")
 
 
 @final
@@ -56,6 +53,10 @@ class BlockPool:
             found again should not push out what can.
         self_check: Whether every call that changes something ends with `check_invariants()`. For tests; O(n) a call.
         int_block_hashes: Whether events carry hashes as 64-bit unsigned integers, or as the digests themselves.
+        event_granularity: "every_copy": each block that is indexed or dropped is told of, as vLLM does. "last_copy":
+            per key only the first that is indexed and the last that is dropped.
+        batch_removes: Whether hashes dropped one after the other share one `BlockRemoved`; vLLM makes one event each.
+        fingerprint: What must match for hashes to be comparable, as `BlockHasher.fingerprint` says it.
         random_bytes: Returns so many random bytes; called once. They keep whoever chooses the hashes from slowing the
             index down, and change nothing that can be seen.
 
@@ -64,7 +65,6 @@ class BlockPool:
         free_block_queue: The free ones, next to be handed out first.
         cached_block_hash_to_block: The prefix index.
         null_block: Block 0, for positions that attention skips; never freed, queued, evicted or indexed.
-        kv_event_queue: Events not yet taken.
         num_evictions: Blocks dropped from the index since construction, without those of `reset_prefix_cache`.
 
     Raises:
@@ -83,6 +83,9 @@ class BlockPool:
         reuse_uncached_first: BoolArg = False,
         self_check: BoolArg = False,
         int_block_hashes: BoolArg = True,
+        event_granularity: StrArg = "every_copy",
+        batch_removes: BoolArg = False,
+        fingerprint: StrArg | None = None,
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
         num_blocks = as_size("num_gpu_blocks", num_gpu_blocks)
@@ -92,18 +95,20 @@ class BlockPool:
         self.enable_caching: bool = as_bool("enable_caching", enable_caching)
         self.hash_block_size: int = as_size("hash_block_size", hash_block_size)
         self.enable_kv_cache_events: bool = as_bool("enable_kv_cache_events", enable_kv_cache_events)
-        require_attributes("metrics_collector", metrics_collector, _HOOKS)
-        self.metrics_collector: MetricsCollector | None = metrics_collector
+        self.metrics_collector: MetricsCollector | None = as_collector(metrics_collector)
         self.reuse_uncached_first: bool = as_bool("reuse_uncached_first", reuse_uncached_first)
         self.self_check: bool = as_bool("self_check", self_check)
         self.int_block_hashes: bool = as_bool("int_block_hashes", int_block_hashes)
+        self.event_granularity: str = as_choice("event_granularity", event_granularity, EVENT_GRANULARITIES)
+        self._last_copies: bool = self.event_granularity == "last_copy"
+        self.fingerprint: str | None = as_optional_text("fingerprint", fingerprint)
+        self._log: EventLog = EventLog(self.int_block_hashes, as_bool("batch_removes", batch_removes))
         self.blocks: list[KVCacheBlock] = [KVCacheBlock(i) for i in range(num_blocks)]
         self.free_block_queue: FreeKVCacheBlockQueue = FreeKVCacheBlockQueue([])
         self.free_block_queue.append_fresh(self.blocks)
         self.cached_block_hash_to_block: BlockHashToBlockMap = map_for_pool(self.blocks, random_bytes)
         self.null_block: KVCacheBlock = self.free_block_queue.popleft()
         self.null_block.is_null = True
-        self.kv_event_queue: list[KVCacheEvent] = []
         self.num_evictions: int = 0
         self._num_cached_idle: int = 0
 
@@ -278,15 +283,14 @@ class BlockPool:
         if stop > len(all_blocks):
             raise ConfigError("num_full_blocks", stop, f"there are {len(all_blocks)} blocks")
         hashes, first = new_block_hashes(request, start, stop, factor)
-        events: list[KVCacheEvent] = []
+        runs: list[object] = []
         if self.enable_kv_cache_events:
-            events = stored_events(
-                request, all_blocks, hashes, first, start, stop, size, self.int_block_hashes
-            )
+            known = self._index_of(group_id) if self._last_copies else None
+            runs = stored_runs(request, all_blocks, hashes, first, start, stop, size, known)
         home = home_of(self.free_block_queue.owner, group_id)
         index = self.cached_block_hash_to_block.group(group_id)
         self._num_cached_idle += index.insert_range(all_blocks, start, stop, hashes, first, home)
-        self.kv_event_queue.extend(events)
+        self._log.records.extend(runs)
         self._after_change()
 
     def evict_blocks(self, block_ids: Iterable[int]) -> None:
@@ -302,13 +306,7 @@ class BlockPool:
         Events:
             One `BlockRemoved` per block that had a hash.
         """
-        doomed: list[KVCacheBlock] = []
-        for value in as_list("block_ids", block_ids):
-            block_id = as_int("block_ids", value)
-            if not 0 <= block_id < self.num_gpu_blocks:
-                raise no_such_block(block_id, self.num_gpu_blocks)
-            doomed.append(self.blocks[block_id])
-        for block in doomed:
+        for block in blocks_by_id(self.blocks, block_ids):
             self._maybe_evict_cached_block(block)
         self._after_change()
 
@@ -333,7 +331,7 @@ class BlockPool:
         if self.metrics_collector is not None:
             self.metrics_collector.reset()
         if self.enable_kv_cache_events:
-            self.kv_event_queue.append(AllBlocksCleared())
+            self._log.records.append(None)
         logger.info("the prefix cache was reset")
         self._after_change()
         return True
@@ -355,12 +353,19 @@ class BlockPool:
         return Occupancy(self.num_gpu_blocks - 1 - free, self._num_cached_idle, free - self._num_cached_idle)
 
     def take_events(self) -> list[KVCacheEvent]:
-        """Hands over the events since the last call, in order, and starts a new list; [] when events are off. O(1)."""
-        if not self.enable_kv_cache_events:
-            return []
-        events = self.kv_event_queue
-        self.kv_event_queue = []
-        return events
+        """Hands over the events since the last call, in order, and starts a new list; [] when events are off."""
+        return self.take_event_log().events()
+
+    def take_event_log(self) -> EventLog:
+        """As `take_events`, but hands over what the events are made of: cheap here, the work is the reader's. O(1)."""
+        log = self._log
+        self._log = log.successor()
+        return log
+
+    @property
+    def kv_event_queue(self) -> list[KVCacheEvent]:
+        """Events not yet taken."""
+        return self._log.events()
 
     def check_invariants(self) -> None:
         """Walks the whole pool and compares it with its rules, I1 to I6 of ARCHITECTURE.md. O(num_gpu_blocks).
@@ -381,12 +386,8 @@ class BlockPool:
 
     def _evict(self, blocks: list[KVCacheBlock]) -> int:
         """Drops the hashes of those blocks that are indexed; returns their number."""
-        if not self.enable_kv_cache_events:
-            num_dropped = self.cached_block_hash_to_block.evict_n(blocks, None)
-        else:
-            dropped: list[bytes] = []
-            num_dropped = self.cached_block_hash_to_block.evict_n(blocks, dropped)
-            self.kv_event_queue += removed_events(dropped, self.int_block_hashes)
+        dropped = self._log.records if self.enable_kv_cache_events else None
+        num_dropped = self.cached_block_hash_to_block.evict_n(blocks, dropped, self._last_copies)
         self.num_evictions += num_dropped
         return num_dropped
 

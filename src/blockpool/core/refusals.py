@@ -6,6 +6,7 @@ from typing import cast
 
 from mypy_extensions import i64
 
+from blockpool.core.arguments import as_int, as_list
 from blockpool.core.block import NOBODY, OWNER_MASK, KVCacheBlock
 from blockpool.errors import ArgumentError, BlockPoolError, BlockStateError, HashAlreadySetError
 
@@ -85,6 +86,22 @@ def cannot_join(item: object, owner: i64) -> BlockPoolError:
 def cannot_copy(kind: str) -> BlockPoolError:
     """For an attempt to copy or pickle what has an identity."""
     return ArgumentError("self", kind, "it belongs together with its pool and cannot be copied or pickled")
+
+
+def blocks_by_id(blocks: list[KVCacheBlock], block_ids: object) -> list[KVCacheBlock]:
+    """The blocks of a pool that have these ids.
+
+    Raises:
+        ArgumentError: If something is no integer.
+        BlockStateError: If the pool has no such block; it names the id.
+    """
+    found: list[KVCacheBlock] = []
+    for value in as_list("block_ids", block_ids):
+        block_id = as_int("block_ids", value)
+        if not 0 <= block_id < len(blocks):
+            raise no_such_block(block_id, len(blocks))
+        found.append(blocks[block_id])
+    return found
 
 
 def no_such_block(block_id: int, num_blocks: int) -> BlockPoolError:

@@ -1,4 +1,4 @@
-"""What the pool takes from a request, the hashes of its new blocks, and the events that tell of them."""
+"""What the pool takes from a request: the hashes of its new blocks, and what its events tell of them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from blockpool.core.arguments import as_bytes, as_list
 from blockpool.core.block import KVCacheBlock
-from blockpool.core.block_hash import coarse_hash, external_block_hash
-from blockpool.core.events import MEDIUM_GPU, BlockRemoved, BlockStored, ExternalBlockHash, KVCacheEvent
+from blockpool.core.block_hash import coarse_hash
+from blockpool.core.event_log import StoredRun
+from blockpool.core.group_index import GroupIndex
 from blockpool.core.refusals import not_own
 from blockpool.core.types import Request
 from blockpool.errors import ArgumentError, ConfigError
@@ -38,12 +39,7 @@ def new_block_hashes(request: Request, start: int, stop: int, factor: int) -> tu
     return [coarse_hash(hashes, factor, position) for position in range(first, stop)], first
 
 
-def removed_events(block_hashes: list[bytes], int_block_hashes: bool) -> list[KVCacheEvent]:
-    """One event per hash that was dropped from the index."""
-    return [BlockRemoved([_event_hash(digest, int_block_hashes)], MEDIUM_GPU) for digest in block_hashes]
-
-
-def stored_events(
+def stored_runs(
     request: Request,
     blocks: list[object],
     block_hashes: list[object],
@@ -51,9 +47,9 @@ def stored_events(
     start: int,
     stop: int,
     block_size: int,
-    int_block_hashes: bool,
-) -> list[KVCacheEvent]:
-    """One event per run of `blocks[start:stop]` with no null block in between, with its true parent. Changes nothing.
+    known: GroupIndex | None,
+) -> list[object]:
+    """One `StoredRun` per run of `blocks[start:stop]` with no block left out in between. Changes nothing.
 
     Args:
         request: Gives the tokens and the LoRA.
@@ -63,7 +59,7 @@ def stored_events(
         start: First of the new blocks.
         stop: End of the new blocks.
         block_size: Tokens per block.
-        int_block_hashes: Which form the hashes take.
+        known: Null blocks are left out; when this is an index, so are blocks whose hash is in it, or was met before.
 
     Raises:
         ArgumentError: If the request lacks tokens or LoRA, or something is no block or no hash.
@@ -83,18 +79,34 @@ def stored_events(
         raise ArgumentError("lora_request.name", lora_name, "a string is needed")
     if stop * block_size > num_tokens:
         raise ConfigError("all_token_ids", num_tokens, f"the full blocks hold {stop * block_size} tokens")
-    events: list[KVCacheEvent] = []
+    left_out = None if known is None else _known_positions(known, block_hashes, first, start, stop)
+    runs: list[object] = []
     while start < stop:
-        end = _end_of_run(blocks, start, stop)
+        end = _end_of_run(blocks, start, stop, left_out)
         if end > start:
-            hashes = [_event_hash(block_hashes[i - first], int_block_hashes) for i in range(start, end)]
-            parent = None if start == 0 else _event_hash(block_hashes[start - 1 - first], int_block_hashes)
+            parent = None if start == 0 else as_bytes("block_hashes", block_hashes[start - 1 - first])
             tokens = _token_slice(all_token_ids, start * block_size, end * block_size)
-            events.append(
-                BlockStored(hashes, parent, tokens, block_size, lora_id, MEDIUM_GPU, lora_name)  # type: ignore[arg-type]
-            )
+            hashes = block_hashes[start - first : end - first]
+            for digest in hashes:
+                if not isinstance(digest, bytes):
+                    raise ArgumentError("block_hashes", digest, "bytes are needed")
+            runs.append(StoredRun(hashes, parent, tokens, block_size, lora_id, lora_name))
         start = end + 1
-    return events
+    return runs
+
+
+def _known_positions(
+    known: GroupIndex, block_hashes: list[object], first: int, start: int, stop: int
+) -> set[int]:
+    """Which of the blocks start … stop - 1 have a hash that is in the index, or was met before in the range."""
+    met: set[bytes] = set()
+    positions: set[int] = set()
+    for position in range(start, stop):
+        digest = as_bytes("block_hashes", block_hashes[position - first])
+        if digest in met or known.get(digest) is not None:
+            positions.add(position)
+        met.add(digest)
+    return positions
 
 
 def _token_slice(all_token_ids: Sequence[int], start: int, stop: int) -> list[object]:
@@ -108,18 +120,12 @@ def _token_slice(all_token_ids: Sequence[int], start: int, stop: int) -> list[ob
     return tokens
 
 
-def _end_of_run(blocks: list[object], start: int, stop: int) -> int:
-    """Position of the first null block from `start` on, or `stop`."""
+def _end_of_run(blocks: list[object], start: int, stop: int, left_out: set[int] | None) -> int:
+    """Position of the first block from `start` on that is null or left out, or `stop`."""
     for position in range(start, stop):
         block = blocks[position]
         if not isinstance(block, KVCacheBlock):
             raise not_own("blocks", block)
-        if block.is_null:
+        if block.is_null or (left_out is not None and position in left_out):
             return position
     return stop
-
-
-def _event_hash(block_hash: object, as_integer: bool) -> ExternalBlockHash:
-    """A hash in the form that events carry."""
-    digest = as_bytes("block_hashes", block_hash)
-    return external_block_hash(digest) if as_integer else digest

@@ -7,6 +7,7 @@ from typing import final
 
 from blockpool.core.arguments import as_bool, as_count, as_int, as_size
 from blockpool.core.block import KVCacheBlock
+from blockpool.core.event_log import EventLog
 from blockpool.core.events import KVCacheEvent
 from blockpool.core.pool import BlockPool
 from blockpool.core.types import BoolArg, IntArg, MetricsCollector, StrArg
@@ -41,6 +42,10 @@ class KVCacheManager:
         metrics_collector: See `BlockPool`.
         reuse_uncached_first: See `BlockPool`.
         self_check: See `BlockPool`.
+        int_block_hashes: See `BlockPool`.
+        event_granularity: See `BlockPool`.
+        batch_removes: See `BlockPool`.
+        fingerprint: See `BlockPool`.
 
     Attributes:
         block_pool: The pool. For reading; a scheduler takes and frees blocks through the manager.
@@ -72,6 +77,10 @@ class KVCacheManager:
         *,
         reuse_uncached_first: BoolArg = False,
         self_check: BoolArg = False,
+        int_block_hashes: BoolArg = True,
+        event_granularity: StrArg = "every_copy",
+        batch_removes: BoolArg = False,
+        fingerprint: StrArg | None = None,
     ) -> None:
         if not isinstance(kv_cache_config, KVCacheConfig):
             raise ArgumentError("kv_cache_config", kv_cache_config, "a KVCacheConfig is needed")
@@ -89,6 +98,10 @@ class KVCacheManager:
             metrics_collector,
             reuse_uncached_first=reuse_uncached_first,
             self_check=self_check,
+            int_block_hashes=int_block_hashes,
+            event_granularity=event_granularity,
+            batch_removes=batch_removes,
+            fingerprint=fingerprint,
         )
         self.coordinator: KVCacheCoordinator = make_coordinator(
             kv_cache_config, self.block_pool, self.max_model_len, self.use_eagle, num_ranks
@@ -292,6 +305,10 @@ class KVCacheManager:
     def take_events(self) -> list[KVCacheEvent]:
         """Hands over the events since the last call. See `BlockPool.take_events`."""
         return self.block_pool.take_events()
+
+    def take_event_log(self) -> EventLog:
+        """Hands over the same as a log, cheaper and for another thread to read. See `BlockPool.take_event_log`."""
+        return self.block_pool.take_event_log()
 
     def create_kv_cache_blocks(self, blocks: tuple[list[KVCacheBlock], ...]) -> KVCacheBlocks:
         """Wraps lists of blocks; `empty_kv_cache_blocks` when all are empty."""

@@ -5,7 +5,7 @@
 `plan_capacity` says how much of a model's cache fits into a GPU, and what a trace makes of it.
 """
 
-from blockpool.replay.curves.curve_pass import curve, refusing_points
+from blockpool.replay.curves.curve_pass import curve
 from blockpool.replay.curves.curve_report import study_as_dict
 from blockpool.replay.curves.curve_study import CurveRow, CurveStudy, study
 from blockpool.replay.curves.hit_curve import CurvePoint, HitCurve
@@ -72,7 +72,6 @@ __all__ = [
     "load_model_shape",
     "plan_as_dict",
     "plan_capacity",
-    "refusing_points",
     "replay",
     "replay_many",
     "replay_timed",

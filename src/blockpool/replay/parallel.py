@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -104,7 +105,7 @@ def _run_in_processes(
 ) -> list[Result]:
     before = set(multiprocessing.active_children())
     executor = ProcessPoolExecutor(
-        jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_die_quietly_on_interrupt
+        jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_die_quietly
     )
     try:
         futures: list[Future[Result]] = [executor.submit(play_file, *task) for task in tasks]
@@ -127,5 +128,14 @@ def _run_in_processes(
         executor.shutdown(cancel_futures=True)
 
 
-def _die_quietly_on_interrupt() -> None:
+def _die_quietly() -> None:
+    """Makes a worker end without words when it is interrupted, and when the process that wants its result is gone."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

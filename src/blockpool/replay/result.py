@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from blockpool.replay.block_map import BlockMap
 from blockpool.replay.histogram import ResidencyHistograms
+from blockpool.replay.hit_rates import HitRates
 from blockpool.replay.misses.miss_report import MissReport
 from blockpool.replay.occupancy import OccupancyMeans, OccupancyPoint
 from blockpool.replay.residency import Residency
 
 
 @dataclass(slots=True)
-class WindowCounts:
+class WindowCounts(HitRates):
     """Counted over the requests of the window.
 
     Refused requests are in `requests`, `refused` and `largest_refused_blocks` only.
@@ -36,16 +37,6 @@ class WindowCounts:
     prompt_blocks: int = 0
     hit_blocks: int = 0
     evictions: int = 0
-
-    @property
-    def token_hit_rate(self) -> float:
-        """Hit tokens per prompt token, 0 … 1; 0 when nothing was played."""
-        return self.hit_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
-
-    @property
-    def block_hit_rate(self) -> float:
-        """Hit blocks per prompt block, 0 … 1; 0 when nothing was played."""
-        return self.hit_blocks / self.prompt_blocks if self.prompt_blocks else 0.0
 
 
 @dataclass(frozen=True, slots=True)

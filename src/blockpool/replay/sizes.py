@@ -41,14 +41,14 @@ def parse_block_counts(text: str) -> list[int]:
 
 
 def parse_sampling(text: str) -> int:
-    """Reads "1/100": one of so many blocks, 1 … 1,048,576.
+    """Reads "1/100": one of so many blocks, 2 … 1,048,576.
 
     Raises:
         ConfigError: Not such a share.
     """
     match = _SAMPLING.fullmatch(text.strip())
-    if match is None or not 1 <= int(match[1]) <= MAX_SAMPLING:
-        raise ConfigError("sample", text, f"must be a share such as 1/100, at most 1/{MAX_SAMPLING}")
+    if match is None or not 2 <= int(match[1]) <= MAX_SAMPLING:
+        raise ConfigError("sample", text, f"must be a share such as 1/100, 1/2 … 1/{MAX_SAMPLING}")
     return int(match[1])
 
 
@@ -64,11 +64,12 @@ def parse_speed(text: str) -> float:
     return float(match[1])
 
 
-def parse_bytes(field: str, text: str) -> int:
-    """Reads "40GiB", "1.5 GB", "2097152": bytes, at least 1. Units from kB and KiB to PB and PiB, any case.
+def parse_bytes(field: str, text: str, *, least: int = 1) -> int:
+    """Reads "40GiB", "1.5 GB", "2097152": bytes. Units from kB and KiB to PB and PiB, any case.
 
     Args:
         field: What the error calls it.
+        least: Bytes at least, 0 or 1.
 
     Raises:
         ConfigError: Not such a size.
@@ -83,7 +84,7 @@ def parse_bytes(field: str, text: str) -> int:
         raise ConfigError(field, text, "must be a size such as 40GiB, 1.5GB or 2097152")
     decimals = match[2] or ""
     size: int = int(match[1] + decimals) * factor // 10 ** len(decimals)
-    if size < 1:
+    if size < least:
         raise ConfigError(field, text, "must be at least one byte")
     return size
 

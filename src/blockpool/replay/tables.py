@@ -9,6 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from blockpool.errors import printable
 from blockpool.replay.misses.miss_tables import print_misses, print_reasons_by_size
 from blockpool.replay.occupancy import OccupancyPoint
 from blockpool.replay.residency import Residency
@@ -28,7 +29,7 @@ def print_report(
     first = results[0]
     with trimmed(console):
         # A long path is not wrapped: whoever copies it shall have it whole.
-        title = f"{trace}: {setting_words(settings, first.trace_format)}"
+        title = printable(f"{trace}: {setting_words(settings, first.trace_format)}")
         console.print(title, soft_wrap=True, markup=False, highlight=False)
         if len(results) > 1:
             print_whole(console, _sizes_table(results))

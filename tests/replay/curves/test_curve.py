@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blockpool import ConfigError, TraceError
-from blockpool.replay import ReplaySettings, curve, refusing_points
+from blockpool.replay import ReplaySettings, curve
 from blockpool.replay.curves.curve_pass import MainPass, feed
 from blockpool.trace import TraceReader, TraceRequest
 
@@ -37,18 +37,6 @@ def test_equal_to_the_pool_at_every_capacity(rules: str, kind: str, data: st.Dat
     # Above the last step nothing changes; two more show it.
     for capacity in range(found.largest_request_blocks, found.last_capacity + 3):
         assert found.at(capacity) == replayed(requests, capacity, settings)
-
-
-@given(any_traces, st.sampled_from(["trace", "engine"]), st.booleans(), st.sampled_from(["all", "last-half"]))
-def test_smaller_pools_refuse_as_replay_does(
-    requests: list[TraceRequest], rules: str, reuse_uncached_first: bool, window: str
-) -> None:
-    settings = ReplaySettings(
-        rules=rules, window=window, reuse_uncached_first=reuse_uncached_first, sample_rate=FOLLOW_NOTHING
-    )
-    capacities = list(range(1, curve(requests, settings).largest_request_blocks + 2))
-    points = refusing_points(requests, capacities, settings)
-    assert points == [replayed(requests, capacity, settings) for capacity in capacities]
 
 
 @given(any_traces, st.sampled_from(["trace", "engine"]), st.booleans(), st.integers(1, 5))
@@ -155,8 +143,6 @@ def test_settings_that_cannot_be() -> None:
         curve(by_ids([1]), one_in=0)
     with pytest.raises(ConfigError, match="length"):
         curve(iter(by_ids([1])), ReplaySettings(window="last-half"))
-    with pytest.raises(ConfigError):
-        refusing_points(by_ids([1]), [0])
 
 
 # --- public traces

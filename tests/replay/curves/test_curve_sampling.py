@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 import pytest
 
 from blockpool.replay import ReplaySettings, curve
 from blockpool.replay.curves.key_sampler import KeySampler
-from blockpool.replay.curves.sampled_hits import SampledHits, SampledLookup
+from blockpool.replay.curves.sampled_hits import SampledHits, SampledLookup, Totals
 from blockpool.trace import TraceRequest, generate
 
 SEEDS = range(6)
-GOLDEN_IDS = [7, 14, 22, 75, 132, 257]
-GOLDEN_DIGESTS = [36, 89, 169, 230, 232]
+GOLDEN_IDS = [22, 39, 60, 103, 218]
+GOLDEN_DIGESTS = [13, 66, 146, 147, 199, 212, 216, 218]
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +84,55 @@ def test_the_bound_holds_and_the_mean_is_right(requests: Sequence[TraceRequest],
 
 def test_without_anything_to_vary_the_bound_is_tight() -> None:
     lookups = [SampledLookup(3, 0, 16), SampledLookup(5, 0, 16)]
-    hits = SampledHits(10, lookups, 20, 320)
+    hits = SampledHits(10, lookups, Totals(20, 320, 20, 16))
     assert hits.steps(1) == ([1, 3, 5], [0, 10, 20], [0, 160, 320])
-    assert hits.bound(1_000) == (20, 20, 320, 320)
+    assert hits.bound(1_000_000) == (0, 20, 0, 320), "two look-ups say nothing"
+    many = [SampledLookup(3, key, 16) for key in range(1000)]
+    assert SampledHits(10, many, Totals(10_000, 160_000, 10_000, 16)).bound(10**6) == (
+        9_939,  # 60.6 of blocks that may not be in the sample
+        10_000,
+        159_030,
+        160_000,
+    )
+
+
+@pytest.mark.parametrize("one_in", [10, 1000])
+def test_an_empty_sample_knows_nothing(one_in: int) -> None:
+    hits = SampledHits(one_in, [], Totals(500, 8_000, 500, 16))
+    for capacity in (1, 10, 10_000):
+        least, most = hits.bound(capacity)[:2]
+        assert least <= max(0, 500 - 6 * one_in)
+        assert most == 500
+    assert hits.bound(8 * one_in)[0] == hits.bound(8 * one_in)[2] == 0
+
+
+@pytest.mark.parametrize("one_in", [5, 20])
+def test_the_bound_holds_for_skewed_traces(one_in: int) -> None:
+    """A few blocks have most of the look-ups, and a sample has them or not."""
+    source = random.Random(5)
+    ids = source.choices(range(600), [1 / rank for rank in range(1, 601)], k=3_000)
+    requests = [TraceRequest(None, 16, 16, block_ids=[number]) for number in ids]
+    exact = curve(requests)
+    outside = compared = 0
+    for seed in range(15):
+        sampled = curve(requests, one_in=one_in, seed=seed).sampled
+        assert sampled is not None
+        for capacity in (1, 2, 4, 8, 16, 40, 100, 250, 590):
+            bound, truth = sampled.bound(capacity), exact.at(capacity)
+            outside += not bound.least_hit_blocks <= truth.hit_blocks <= bound.most_hit_blocks
+            compared += 1
+    assert outside <= compared // 100
+
+
+def test_numbers_of_ids_without_gaps_vary_as_of_any_others() -> None:
+    """After a mere exclusive or of the seed, every seed would choose equally many of 2^n ids that are counted up."""
+    keys: list[object] = list(range(1024))
+    counts = [len(KeySampler(10, seed).choose(keys)) for seed in range(400)]
+    mean = sum(counts) / len(counts)
+    variance = sum((count - mean) ** 2 for count in counts) / len(counts)
+    assert mean == pytest.approx(102.4, rel=0.02)
+    assert variance == pytest.approx(1024 * 0.1 * 0.9, rel=0.2)
+    assert len({tuple(KeySampler(10, seed).choose(keys)) for seed in range(400)}) == 400
 
 
 def test_a_sample_of_everything_is_exact(requests: Sequence[TraceRequest]) -> None:

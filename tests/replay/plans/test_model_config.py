@@ -67,8 +67,11 @@ def test_the_language_part_of_a_multimodal_model() -> None:
         ({"sliding_window": 128, "use_sliding_window": False}, (4, 0)),
         ({"sliding_window": 128, "use_sliding_window": True, "max_window_layers": 3}, (3, 1)),
         ({"sliding_window": 128, "model_type": "mistral"}, (0, 4)),
-        ({"sliding_window": 128, "model_type": "gemma2"}, (2, 2)),
-        ({"sliding_window": 128, "model_type": "gemma3_text", "num_hidden_layers": 13}, (2, 11)),
+        ({"sliding_window": 128, "model_type": "gemma2", "head_dim": 64}, (2, 2)),
+        (
+            {"sliding_window": 128, "model_type": "gemma3_text", "num_hidden_layers": 13, "head_dim": 64},
+            (2, 11),
+        ),
         ({"sliding_window": 128, "sliding_window_pattern": 4}, (1, 3)),
         ({"sliding_window": 128, "_sliding_window_pattern": 2}, (2, 2)),
         ({"sliding_window": 128, "layer_types": ["sliding_attention"] * 3 + ["full_attention"]}, (1, 3)),
@@ -191,6 +194,42 @@ def test_damaged_files(tmp_path: Path, content: bytes, words: str) -> None:
         ({"is_encoder_decoder": True}, "is_encoder_decoder", "cross attention"),
         ({"num_kv_shared_layers": 2}, "num_kv_shared_layers", "cannot be planned for"),
         ({"index_head_dim": 128}, "index_head_dim", "sparse attention cannot be planned for"),
+        ({"num_attention_heads": None, "head_dim": 64}, "num_attention_heads or n_head", "missing"),
+        # Families and fields that are not understood.
+        ({"model_type": "bert"}, "model_type", "'bert': is no family that is known here"),
+        ({"model_type": "recurrent_gemma"}, "model_type", "is no family"),
+        (
+            {"model_type": "recurrent_gemma", "lru_width": 2560, "_block_types": ["recurrent", "attention"]},
+            "lru_width",
+            "RecurrentGemma",
+        ),
+        ({"block_types": ["recurrent", "attention"]}, "block_types", "in a way that is not known here"),
+        ({"attention_window_size": 2048}, "attention_window_size", "in a way that is not known here"),
+        (
+            {"model_type": "mllama_text_model", "cross_attention_layers": [3, 8]},
+            "cross_attention_layers",
+            "cross attention",
+        ),
+        (
+            {"model_type": "chatglm", "multi_query_attention": True, "multi_query_group_num": 2},
+            "multi_query_group_num",
+            "ChatGLM",
+        ),
+        ({"multi_query_attention": True}, "multi_query_attention", "in a way that is not known here"),
+        ({"model_type": "lfm2", "full_attn_idxs": [1, 3], "conv_L_cache": 3}, "conv_L_cache", "LFM2"),
+        ({"layer_types": ["conv", "full_attention"] * 2}, "layer_types", "'conv' is no known kind"),
+        ({"hybrid_layer_pattern": [0, 1, 1, 0]}, "hybrid_layer_pattern", "in a way that is not known here"),
+        (
+            {"model_type": None, "magic": 1},
+            "model_type",
+            "missing in config.json, which has hidden_size, magic",
+        ),
+        ({"model_type": 5}, "model_type", "must be a string"),
+        # What families take for granted when it is left out.
+        ({"model_type": "mistral", "num_key_value_heads": None}, "num_key_value_heads", "missing"),
+        ({"model_type": "qwen3"}, "head_dim", "missing"),
+        ({"model_type": "gemma2", "head_dim": 64}, "sliding_window", "missing"),
+        ({"model_type": "llama4_text", "head_dim": 64}, "attention_chunk_size", "missing"),
     ],
 )
 def test_which_field_and_what_was_found(fields: dict[str, object], field: str, words: str) -> None:
@@ -205,6 +244,29 @@ def test_fields_that_say_nothing_do_no_harm() -> None:
     assert (
         shape(num_kv_shared_layers=0, is_encoder_decoder=False, compress_ratios=[], v_head_dim=64) == shape()
     )
+
+
+def test_a_config_without_a_family_has_fields_that_are_understood() -> None:
+    assert shape(model_type=None, vocab_size=32_000) == shape()
+
+
+def test_the_family_of_a_multimodal_model_is_that_of_its_language_part() -> None:
+    inner = {key: value for key, value in DENSE.items() if key != "model_type"}
+    assert shape_from_config({"model_type": "llava", "text_config": DENSE}, "x").full == shape().full
+    for outer in ({"model_type": "llava"}, {"model_type": "llama", "is_encoder_decoder": True}):
+        with pytest.raises(ConfigError, match=r"model_type='llava'|is_encoder_decoder"):
+            shape_from_config({**outer, "text_config": inner}, "x")
+
+
+def test_names_of_fields_do_nothing_to_a_terminal() -> None:
+    with pytest.raises(ConfigError) as caught:
+        shape_from_config({"\x1b[31mred\n": 1}, "x")
+    assert str(caught.value).isprintable()
+
+
+def test_an_empty_name_is_no_folder() -> None:
+    with pytest.raises(ConfigError, match="model='': the name is empty"):
+        load_model_shape("")
 
 
 def test_many_fields_are_not_all_told() -> None:

@@ -81,6 +81,7 @@ def test_gemma_3_as_measured_by_llama_server() -> None:
     gemma: dict[str, object] = {
         "model_type": "gemma3_text",
         "num_hidden_layers": 18,
+        "num_attention_heads": 4,
         "num_key_value_heads": 1,
         "head_dim": 256,
         "sliding_window": 512,
@@ -110,11 +111,25 @@ def test_a_latent_vector_is_on_every_gpu() -> None:
     assert memory_of("deepseek-v3", tensor_parallel=8) == memory_of("deepseek-v3")
 
 
-@pytest.mark.parametrize(("model", "gpus"), [("llama-3-8b", 3), ("llama-3-8b", 12), ("jamba-v0.1", 16384)])
+@pytest.mark.parametrize(
+    ("model", "gpus"),
+    [
+        ("llama-3-8b", 3),
+        ("llama-3-8b", 1024),  # 32 query heads, although 8 KV heads could be copied 128 times
+        ("deepseek-v3", 7),  # its latent vector is not split, its 128 heads are
+        ("jamba-v0.1", 16384),
+    ],
+)
 def test_what_cannot_be_split(model: str, gpus: int) -> None:
-    with pytest.raises(ConfigError, match=r"tensor_parallel=\d+: does not divide the model's") as caught:
+    with pytest.raises(ConfigError, match=r"does not divide the model's \d+ query heads") as caught:
         memory_of(model, tensor_parallel=gpus)
-    assert caught.value.value == gpus
+    assert (caught.value.field, caught.value.value) == ("tensor_parallel", gpus)
+
+
+def test_kv_heads_that_cannot_be_split() -> None:
+    config = {**CATALOG["llama-3-8b"], "num_attention_heads": 48, "num_key_value_heads": 8}
+    with pytest.raises(ConfigError, match="does not divide the model's 8 KV heads"):
+        memory_of_config(config, tensor_parallel=12)
 
 
 # --- dtypes
@@ -178,6 +193,7 @@ def test_kinds_of_nearly_equal_number_make_one_group_each() -> None:
     shape = shape_from_config(
         {
             "num_hidden_layers": 25,
+            "num_attention_heads": 64,
             "num_key_value_heads": 8,
             "head_dim": 64,
             "sliding_window": 128,
@@ -218,6 +234,7 @@ def test_states_are_split_and_their_groups_copied() -> None:
 LINEAR = {
     "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"] * 16,
     "num_hidden_layers": 64,
+    "num_attention_heads": 24,
     "num_key_value_heads": 4,
     "head_dim": 256,
     "linear_num_key_heads": 16,
@@ -230,6 +247,7 @@ LINEAR = {
 NEMOTRON_NANO_9B = {
     "hybrid_override_pattern": "M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-",
     "num_hidden_layers": 56,
+    "num_attention_heads": 40,
     "num_key_value_heads": 8,
     "head_dim": 128,
     "mamba_num_heads": 128,

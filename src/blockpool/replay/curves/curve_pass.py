@@ -1,4 +1,4 @@
-"""`curve`: the hits at every capacity from one pass over a trace; `refusing_points`: of pools that refuse requests."""
+"""`curve`: the hits at every capacity from one pass over a trace."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Protocol
 from blockpool.core.arguments import as_int
 from blockpool.errors import ConfigError, TraceError
 from blockpool.replay.arguments import REQUESTS_NAME, as_instance, check_trace, known_requests
-from blockpool.replay.curves.hit_curve import CurvePoint, HitCurve
+from blockpool.replay.curves.hit_curve import HitCurve
 from blockpool.replay.curves.key_sampler import KeySampler
-from blockpool.replay.curves.sampled_hits import SampledHits, SampledLookup
+from blockpool.replay.curves.sampled_hits import SampledHits, SampledLookup, Totals
 from blockpool.replay.curves.stack_distance import NEVER_FOUND, StackPass
 from blockpool.replay.driver import Progress, find_window, first_of, open_trace
 from blockpool.replay.keys import KeyMaker
 from blockpool.replay.rules import RequestPlan, plan_request
-from blockpool.replay.settings import LAST_HALF, MAX_POOL_BLOCKS, NO_CURVE, ReplaySettings, check_pool_blocks
+from blockpool.replay.settings import LAST_HALF, MAX_POOL_BLOCKS, NO_CURVE, ReplaySettings
 from blockpool.replay.sizes import MAX_SAMPLING
 from blockpool.trace.reader import TraceReader
 from blockpool.trace.request import TraceRequest
@@ -111,48 +111,6 @@ def curve_of_file(
     return main.result(perf_counter() - start, reader.format, reader.bad_lines)
 
 
-def refusing_points(
-    trace: TracePath | Iterable[TraceRequest],
-    capacities: Sequence[int],
-    settings: ReplaySettings | None = None,
-    *,
-    first_measured: int | None = None,
-    name: str | None = None,
-) -> list[CurvePoint]:
-    """The hits of pools below the largest request, which refuse what does not fit, exactly as `replay` does.
-
-    What is refused depends on the size, so there is one pass per capacity; all are made while the trace is read once.
-
-    Args:
-        trace: As `replay` takes it; not standard input.
-        capacities: Usable blocks, each at least 1; larger ones are right, too.
-        settings: As for `curve`.
-        first_measured: When it is known already.
-        name: What errors call the trace; None: its path.
-
-    Returns:
-        One point per capacity, in the given order.
-
-    Raises:
-        As `curve`.
-    """
-    settings = as_instance("settings", settings or ReplaySettings(), ReplaySettings)
-    settings.require_full_attention(NO_CURVE)
-    check_trace(trace)
-    for capacity in capacities:
-        check_pool_blocks(capacity)
-    requests: Iterable[TraceRequest]
-    if isinstance(trace, (str, os.PathLike)):
-        if first_measured is None:
-            first_measured = find_window(trace, name, settings)
-        requests = open_trace(trace, name, settings)
-    else:
-        requests, first_measured = trace, first_of(trace, settings)
-    passes = {capacity: _RefusingPass(settings, capacity) for capacity in capacities}
-    feed(requests, settings, first_measured, list(passes.values()))
-    return [passes[capacity].point() for capacity in capacities]
-
-
 def feed(
     requests: Iterable[TraceRequest],
     settings: ReplaySettings,
@@ -201,6 +159,8 @@ class MainPass:
         self._prompt_blocks = 0
         self._lookups = 0
         self._lookup_tokens = 0
+        self._uses = 0
+        self._largest_block = 0
 
     def play(self, request: TraceRequest, plan: RequestPlan, tokens: list[int], measured: bool) -> int:
         """Plays one request at all capacities; see `Consumer`."""
@@ -213,9 +173,11 @@ class MainPass:
         if self._sampler is None:
             return self._pass.play(plan.keys, plan.max_hit_blocks, tokens, num_nameless, measured)
         num_lookups = min(plan.max_hit_blocks, len(plan.keys))
-        if measured:
+        self._uses += plan.num_blocks
+        if measured and num_lookups:
             self._lookups += num_lookups
             self._lookup_tokens += sum(tokens[:num_lookups])
+            self._largest_block = max(self._largest_block, max(tokens[:num_lookups]))
         chosen = self._sampler.choose(plan.keys)
         num_nameless = 0 if self._reuse else self._sampler.choose_nameless(num_nameless)
         hittable = [index for index in chosen if index < num_lookups]
@@ -239,7 +201,8 @@ class MainPass:
                 SampledLookup(math.inf if above == NEVER_FOUND else above * self._one_in + 1, slot, tokens)
                 for slot, above, tokens in self._pass.take_record()
             ]
-            sampled = SampledHits(self._one_in, lookups, self._lookups, self._lookup_tokens)
+            totals = Totals(self._lookups, self._lookup_tokens, self._uses, self._largest_block)
+            sampled = SampledHits(self._one_in, lookups, totals)
             steps = sampled.steps(first)
         return HitCurve(
             self._requests,
@@ -253,43 +216,6 @@ class MainPass:
             trace_format,
             bad_lines,
             seconds,
-        )
-
-
-class _RefusingPass:
-    """A pass that leaves out what does not fit, and is right at one capacity."""
-
-    def __init__(self, settings: ReplaySettings, capacity: int) -> None:
-        self._capacity = capacity
-        self._pass = StackPass(settings.reuse_uncached_first)
-        self._requests = 0
-        self._refused = 0
-        self._prompt_tokens = 0
-        self._prompt_blocks = 0
-
-    def play(self, request: TraceRequest, plan: RequestPlan, tokens: list[int], measured: bool) -> int:
-        fits = plan.num_blocks <= self._capacity
-        if measured:
-            self._requests += 1
-            self._refused += not fits
-        if not fits:
-            return -1
-        if measured:
-            self._prompt_tokens += request.prompt_tokens
-            self._prompt_blocks += request.num_prompt_blocks
-        num_nameless = plan.num_blocks - len(plan.keys)
-        return self._pass.play(plan.keys, plan.max_hit_blocks, tokens, num_nameless, measured)
-
-    def point(self) -> CurvePoint:
-        _, blocks, tokens = self._pass.hits.steps(self._capacity, self._capacity)
-        return CurvePoint(
-            self._capacity,
-            self._requests,
-            self._refused,
-            self._prompt_tokens,
-            tokens[0],
-            self._prompt_blocks,
-            blocks[0],
         )
 
 

@@ -7,10 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from blockpool.replay.curves.curve_study import CurveRow, CurveStudy
+from blockpool.replay.curves.sampled_hits import ErrorBound
 
 CURVE_SCHEMA = "blockpool.curve/1"
 
 CSV_HEADER = ("capacity", "hit_blocks", "block_hit_rate", "hit_tokens", "token_hit_rate")
+ESTIMATED_CSV_HEADER = tuple(name if name == "capacity" else f"estimated_{name}" for name in CSV_HEADER)
 
 
 def study_as_dict(study: CurveStudy, *, version: str, compiled: bool) -> dict[str, Any]:
@@ -51,20 +53,38 @@ def study_as_dict(study: CurveStudy, *, version: str, compiled: bool) -> dict[st
 
 
 def csv_rows(study: CurveStudy) -> Iterator[tuple[object, ...]]:
-    """What `blockpool curve --csv` prints: a header, then each capacity at which something changes."""
-    yield CSV_HEADER
+    """What `blockpool curve --csv` prints: a header, then each capacity at which something changes.
+
+    Estimates of a sample are called so, and have their bound only at the chosen capacities: to work it out at every
+    step would take the square of their number.
+    """
     curve = study.curve
-    blocks, tokens = max(1, curve.prompt_blocks), max(1, curve.prompt_tokens)
-    for capacity, hit_blocks, hit_tokens in zip(
-        curve.capacities, curve.hit_blocks, curve.hit_tokens, strict=True
-    ):
-        yield capacity, hit_blocks, f"{hit_blocks / blocks:.6f}", hit_tokens, f"{hit_tokens / tokens:.6f}"
+    totals = max(1, curve.prompt_blocks), max(1, curve.prompt_tokens)
+    sampled = curve.sampled
+    if sampled is None:
+        yield CSV_HEADER
+    else:
+        yield *ESTIMATED_CSV_HEADER, *ErrorBound._fields
+    chosen = {row.point.capacity for row in study.rows} if sampled else set()
+    for capacity in sorted({*curve.capacities, *chosen}):
+        point = curve.at(capacity)
+        row = (
+            capacity,
+            point.hit_blocks,
+            f"{point.hit_blocks / totals[0]:.6f}",
+            point.hit_tokens,
+            f"{point.hit_tokens / totals[1]:.6f}",
+        )
+        if sampled is None:
+            yield row
+        else:
+            yield *row, *(sampled.bound(capacity) if capacity in chosen else ("",) * len(ErrorBound._fields))
 
 
 def _row_as_dict(row: CurveRow) -> dict[str, Any]:
     point = row.point
     return {
-        **point._asdict(),
+        **asdict(point),
         "token_hit_rate": point.token_hit_rate,
         "block_hit_rate": point.block_hit_rate,
         "notes": list(row.notes),

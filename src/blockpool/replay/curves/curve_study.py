@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from blockpool.core.arguments import as_int, as_list, as_size
 from blockpool.errors import BlockPoolError, ConfigError
 from blockpool.replay.arguments import as_instance
-from blockpool.replay.curves.curve_pass import curve_of_file, refusing_points
+from blockpool.replay.curves.curve_pass import curve_of_file
 from blockpool.replay.curves.hit_curve import CurvePoint, HitCurve
 from blockpool.replay.curves.policy_points import LRU, PolicyPoint, PolicyRecorder, check_policies
 from blockpool.replay.curves.sampled_hits import ErrorBound
@@ -90,12 +90,13 @@ def study(
     Args:
         trace: A file, or the strings "-" (standard input) or "demo" (the bundled trace).
         settings: By default trace rules over the whole trace.
-        blocks: Capacities to be among the chosen ones, below the largest request, too.
+        blocks: Capacities to be among the chosen ones. Those below the largest request, where pools refuse requests,
+            are replayed.
         policies: Some of "lru", "fifo", "optimal". The curve itself is LRU. The others keep the trace in memory.
-        verify: Replay the real pool at so many random capacities, 0 … 10,000.
+        verify: Replay the real pool at so many random capacities of the curve, 0 … 10,000.
         one_in: Look at one of so many blocks only; not together with other policies, `verify` or small `blocks`.
         seed: Of the sample and of the random capacities.
-        jobs: Processes for `verify`; by default one per processor.
+        jobs: Processes for what is replayed; by default one per processor.
         progress: As `replay` calls it, while the curve is made.
         finished: As `replay_many` calls it, while it is verified.
 
@@ -141,18 +142,9 @@ def study(
             )
             raise ConfigError("blocks", small[0], reason)
         to_verify = _random_capacities(curve, verify, seed)
-        small += [capacity for capacity in to_verify if capacity < curve.largest_request_blocks]
-        points = (
-            {
-                point.capacity: point
-                for point in refusing_points(path, small, settings, first_measured=first_measured, name=name)
-            }
-            if small
-            else {}
-        )
+        points = {point.capacity: point for point in _replayed(path, settings, small, jobs)}
         if to_verify:
-            expected = [points.get(capacity) or curve.at(capacity) for capacity in to_verify]
-            _compare_with_replay(path, settings, expected, jobs, finished)
+            _compare_with_replay(path, settings, map(curve.at, to_verify), jobs, finished)
     rows = [
         CurveRow(
             points.get(capacity) or curve.at(capacity),
@@ -192,28 +184,29 @@ def _chosen_capacities(curve: HitCurve, blocks: Sequence[int]) -> dict[int, list
 
 
 def _random_capacities(curve: HitCurve, count: int, seed: int) -> list[int]:
-    """Capacities spread evenly over the orders of magnitude, from 1 to a little above what changes anything."""
+    """Capacities of the curve spread evenly over the orders of magnitude, to a little above what changes anything."""
     source = random.Random(seed)
-    top = curve.last_capacity + curve.last_capacity // 8 + 1
+    first, top = curve.largest_request_blocks, curve.last_capacity + curve.last_capacity // 8 + 1
     chosen: set[int] = set()
-    while len(chosen) < min(count, top):
-        chosen.add(min(top, int(math.exp(source.uniform(0, math.log(top + 1))))))
+    while len(chosen) < min(count, top + 1 - first):
+        chosen.add(max(first, min(top, int(math.exp(source.uniform(math.log(first), math.log(top + 1)))))))
     return sorted(chosen)
 
 
-def _compare_with_replay(
+def _replayed(
     path: TracePath,
     settings: ReplaySettings,
-    expected: Sequence[CurvePoint],
+    capacities: Sequence[int],
     jobs: int | None,
-    finished: Callable[[int], None] | None,
-) -> None:
-    sizes = [point.capacity for point in expected]
+    finished: Callable[[int], None] | None = None,
+) -> Iterator[CurvePoint]:
+    """What the real pool finds, which needs no more memory than its blocks."""
+    if not capacities:
+        return
     settings = replace(settings, sample_rate=_FOLLOW_NOTHING, explain=False, tag=None)
-    results = replay_many(path, sizes, settings, jobs=jobs, finished=finished)
-    for point, result in zip(expected, results, strict=True):
+    for result in replay_many(path, capacities, settings, jobs=jobs, finished=finished):
         counts = result.counts
-        found = CurvePoint(
+        yield CurvePoint(
             result.blocks,
             counts.requests,
             counts.refused,
@@ -222,6 +215,18 @@ def _compare_with_replay(
             counts.prompt_blocks,
             counts.hit_blocks,
         )
+
+
+def _compare_with_replay(
+    path: TracePath,
+    settings: ReplaySettings,
+    expected: Iterable[CurvePoint],
+    jobs: int | None,
+    finished: Callable[[int], None] | None,
+) -> None:
+    expected = list(expected)
+    capacities = [point.capacity for point in expected]
+    for point, found in zip(expected, _replayed(path, settings, capacities, jobs, finished), strict=True):
         if found != point:
             raise BlockPoolError(
                 f"the curve is wrong, please report it: {point.hit_blocks:,} blocks and {point.hit_tokens:,} tokens "

@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from blockpool.errors import printable
 from blockpool.replay.curves.curve_study import CurveRow, CurveStudy
 from blockpool.replay.whole_tables import print_whole
 
@@ -23,16 +24,15 @@ _COLORS = {"lru": "bright_green", "fifo": "bright_yellow", "optimal": "bright_bl
 def print_study(console: Console, study: CurveStudy) -> None:
     """Prints the table, the plot, and what else is worth a line."""
     with console.capture() as capture:
-        console.print(
-            f"{study.trace}: {_setting_words(study)}", soft_wrap=True, markup=False, highlight=False
-        )
+        title = printable(f"{study.trace}: {_setting_words(study)}")
+        console.print(title, soft_wrap=True, markup=False, highlight=False)
         print_whole(console, _rows_table(study))
         for line in _remarks(study):
             console.print(line, markup=False, highlight=False)
         if len(study.curve.capacities) > 1 and _can_show_braille(console):
             console.print()
             # Its colours are escape codes already, and lines must not be wrapped.
-            console.out(_plot(study, colored=console.is_terminal), highlight=False)
+            console.out(_plot(study, colored=_can_show_colors(console)), highlight=False)
     lines = [line.rstrip().rstrip("\u2800").rstrip() for line in capture.get().rstrip().splitlines()]
     console.file.write("\n".join(lines) + "\n")
 
@@ -93,13 +93,18 @@ def _remarks(study: CurveStudy) -> list[str]:
     else:
         remarks.append(
             f"Estimated from one of {study.one_in:,} blocks ({curve.sampled.lookups:,} look-ups); "
-            "the range is three standard deviations."
+            "the truth should be within the range (docs/curve.md)."
         )
     if len(study.policies) > 1 or "lru" not in study.policies:
-        remarks.append("Other policies: share of the prompt tokens.")
+        remarks.append("Other policies: share of the prompt tokens; optimal: no policy has more.")
     if study.verified:
         remarks.append(f"Replayed at {len(study.verified):,} capacities: the same integers.")
     return remarks
+
+
+def _can_show_colors(console: Console) -> bool:
+    # rich knows of TERM=dumb and of NO_COLOR.
+    return console.is_terminal and console.color_system is not None and not console.no_color
 
 
 def _can_show_braille(console: Console) -> bool:
@@ -132,12 +137,14 @@ def _plot(study: CurveStudy, *, colored: bool) -> str:
             [100 * row.others[number].hit_tokens / max(1, row.point.prompt_tokens) for row in rows],
         )
     figure.set_x_limits(min_=low, max_=high)
-    figure.set_y_limits(min_=0, max_=max(1.0, *(max(rates) for _, rates in lines.values())))
+    top = max(1.0, *(max(rates) for _, rates in lines.values()))
+    figure.set_y_limits(min_=0, max_=top)
+    highest_label = top * (1 - 0.5 / _PLOT_HEIGHT)  # what is at the very top has no line to be written on
     for policy, (exponents, percents) in lines.items():
         figure.plot(exponents, percents, label=policy, lc=_COLORS[policy] if colored else None)
         if len(lines) > 1:
             place = (_LABEL_PLACES[policy] * (len(exponents) - 1)) // 100
-            figure.text([exponents[place]], [percents[place]], [policy])
+            figure.text([exponents[place]], [min(percents[place], highest_label)], [policy])
     text: str = figure.show()
     return text
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from blockpool.errors import ConfigError
 from blockpool.replay.curves.sampled_hits import SampledHits
+from blockpool.replay.hit_rates import HitRates
 
 
-class CurvePoint(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CurvePoint(HitRates):
     """One capacity.
 
     Attributes:
@@ -32,16 +33,6 @@ class CurvePoint(NamedTuple):
     prompt_blocks: int
     hit_blocks: int
 
-    @property
-    def token_hit_rate(self) -> float:
-        """Hit tokens per prompt token, 0 … 1; 0 when nothing was played."""
-        return self.hit_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
-
-    @property
-    def block_hit_rate(self) -> float:
-        """Hit blocks per prompt block, 0 … 1; 0 when nothing was played."""
-        return self.hit_blocks / self.prompt_blocks if self.prompt_blocks else 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class HitCurve:
@@ -52,7 +43,7 @@ class HitCurve:
         prompt_tokens: Their prompt tokens.
         prompt_blocks: Their prompt blocks, partial ones included.
         largest_request_blocks: Blocks of the largest request of the whole trace. Smaller pools refuse requests and
-            are not part of the curve; see `refusing_points`.
+            are not part of the curve; `replay` plays them.
         distinct_keys: Different blocks of the trace (with sampling: of the sample).
         uncertain_places: How often copies of a block made pools of different sizes differ; what follows from it is
             in the numbers.

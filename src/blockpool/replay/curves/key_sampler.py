@@ -6,9 +6,20 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-_LOW_BITS: Final = 0xFFFFFFFF
-_MIX: Final = 0x45D9F3B
+# Of each product, the lower bits are used: they are the same whether numbers wrap at 64 bits (compiled) or not.
+_POSITIVE: Final = 0x3FFFFFFFFFFFFFFF  # 62 bits; larger constants are no machine words to the compiler
+_FACTOR_1: Final = 0x3F58476D1CE4E5B9
+_FACTOR_2: Final = 0x14D049BB133111EB
+_STEP: Final = 0x1E3779B97F4A7C15
+_NUMBER_BITS: Final = 32
 _MAX_RATE: Final = 1 << 20
+
+
+def _mixed(number: i64) -> i64:
+    """62 bits, each of which depends on all of a number of 62 bits (the finaliser of SplitMix64, cut to these)."""
+    number = ((number ^ (number >> 30)) * _FACTOR_1) & _POSITIVE
+    number = ((number ^ (number >> 27)) * _FACTOR_2) & _POSITIVE
+    return number ^ (number >> 31)
 
 
 @final
@@ -26,26 +37,27 @@ class KeySampler:
             one_in: R, 1 … 1,048,576: one of R keys is chosen, on average.
             seed: Another one chooses other blocks.
         """
-        self._seed: i64 = seed & _LOW_BITS
-        self._below: i64 = (_LOW_BITS + 1) // one_in
+        start = _mixed(seed & _POSITIVE)
+        self._offset: i64 = _mixed((start + _STEP) & _POSITIVE)
+        self._factor: i64 = _mixed((start ^ _STEP) & _POSITIVE) | 1
+        self._below: i64 = (1 << _NUMBER_BITS) // one_in
         self._one_in: i64 = one_in
         self._nameless: i64 = 0
 
     def choose(self, keys: list[object]) -> list[int]:
         """Indices of the chosen keys, which are integers or bytes. O(len(keys))."""
-        below, seed = self._below, self._seed
+        below, offset, factor = self._below, self._offset, self._factor
         chosen: list[int] = []
         for index, key in enumerate(keys):
             if isinstance(key, int):
-                folded: i64 = (key ^ (key >> 32)) & _LOW_BITS
+                number: i64 = key & _POSITIVE
             else:
                 assert isinstance(key, bytes)
-                folded = int.from_bytes(key[:4], "big")
-            folded ^= seed
-            # Products stay below 2^63, so that both builds choose the same.
-            folded = ((folded ^ (folded >> 16)) * _MIX) & _LOW_BITS
-            folded = ((folded ^ (folded >> 16)) * _MIX) & _LOW_BITS
-            if folded ^ (folded >> 16) < below:
+                number = int.from_bytes(key[:8], "big") & _POSITIVE
+            # The seed moves and stretches what is mixed: after a mere exclusive or, ids without gaps would be the same
+            # set of numbers for many seeds.
+            number = _mixed((number * factor + offset) & _POSITIVE)
+            if number >> (62 - _NUMBER_BITS) < below:
                 chosen.append(index)
         return chosen
 

@@ -1,10 +1,15 @@
 """`PolicyTrace`: what other policies than the pool's would hit, one capacity at a time. Compiled with mypyc.
 
-Both are counted as the published simulator kvcache-simulator counts them. Under `fifo` a block goes when those inserted
-before it have gone, however often it was used. `optimal` is Belady's rule: what is needed again last goes first,
-be it the block that has just been computed. A child is needed again no sooner than its parent and goes before it,
-so that a block never stands without its parents when it is looked up; the hit blocks are the most that any
-policy can have. (Hit tokens are those of the same choice: blocks of unequal size may allow a few more.)
+`fifo` is counted as the published simulator kvcache-simulator counts it: a block goes when those inserted before it
+have gone, however often it was used.
+
+`optimal` is Belady's rule: what is needed last goes first, be it the block that has just been computed. Needed is what
+will hit and be counted; before the window nothing is, nor is a block that is computed anew before it can hit. Keeping
+blocks from one use to the next is choosing intervals of which no more than `capacity` may overlap, each worth one
+block, and to drop the one that ends last is the best choice (Faigle and Nawijn, 1995; Carlisle and Lloyd, 1995). Of
+blocks needed by the same request the deepest goes first, so that what is kept of a prompt are its first blocks and
+every block that was kept does hit: the hit blocks are the most that any policy can have. Hit tokens would need another
+choice where blocks are of unequal size; `most_tokens` bounds them.
 """
 
 from __future__ import annotations
@@ -17,8 +22,8 @@ from mypy_extensions import i64
 from blockpool.replay.curves.integer_lists import IntegerList, append, filled
 
 _NAMELESS: Final = -1
-_NEVER: Final = (1 << 31) - 1
-_SLOT_BITS: Final = 32
+_NEVER: Final = (1 << 62) - 1
+_LEVELS: Final = 8
 
 
 @final
@@ -35,6 +40,7 @@ class PolicyTrace:
         self._nameless: IntegerList = filled(0, 0)
         self._first_measured: i64 = -1
         self._num_blocks: i64 = 0
+        self._sizes: set[int] = set()  # of blocks that may hit, in tokens
 
     def add(
         self, keys: list[object], max_hit_blocks: i64, tokens: list[int], num_nameless: i64, measured: bool
@@ -49,6 +55,8 @@ class PolicyTrace:
                 slot = len(self._slots)
                 self._slots[key] = slot
             block_tokens: i64 = tokens[index] if index < len(tokens) else 0
+            if measured and index < max_hit_blocks:
+                self._sizes.add(block_tokens)
             self._stream = append(self._stream, slot)
             self._tokens = append(self._tokens, block_tokens)
             index += 1
@@ -56,6 +64,11 @@ class PolicyTrace:
         self._limits = append(self._limits, max_hit_blocks)
         self._nameless = append(self._nameless, num_nameless)
         self._num_blocks += index + num_nameless
+
+    @property
+    def unequal(self) -> bool:
+        """Whether blocks that may hit are of several sizes."""
+        return len(self._sizes) > 1
 
     def fifo(self, capacity: i64) -> tuple[int, int]:
         """Hit blocks and tokens when the block that was inserted first goes first. O(look-ups)."""
@@ -96,10 +109,15 @@ class PolicyTrace:
             request += 1
         return hit_blocks, hit_tokens
 
-    def optimal(self, capacity: i64) -> tuple[int, int]:
-        """Hit blocks and tokens under Belady's rule. O(look-ups · log capacity)."""
+    def optimal(self, capacity: i64, least_tokens: i64 = 0) -> tuple[int, int]:
+        """Hit blocks and tokens under Belady's rule. O(look-ups · log capacity).
+
+        Args:
+            capacity: Usable blocks.
+            least_tokens: Blocks of fewer tokens count nothing: the most blocks of at least that size that can hit.
+        """
         stream = self._stream
-        next_use = self._next_uses(capacity)
+        next_use = self._next_uses(capacity, least_tokens)
         present = filled(len(self._slots), 0)
         needed = filled(len(self._slots), 0)
         heap: list[int] = []
@@ -111,40 +129,87 @@ class PolicyTrace:
         while request < len(self._ends):
             end = self._ends[request]
             if end - start + self._nameless[request] <= capacity:
-                found = self._leading_run(present, start, end, self._limits[request])
-                if 0 <= self._first_measured <= request:
-                    hit_blocks += found
-                    hit_tokens += self._tokens_between(start, start + found)
+                index = start
+                while index < end:
+                    slot = stream[index]
+                    if present[slot] != 0:
+                        hit_blocks += 1
+                        hit_tokens += self._tokens[index]
+                        use = next_use[index]
+                        if use == _NEVER:
+                            present[slot] = 0
+                            size -= 1
+                        else:
+                            needed[slot] = use
+                            heapq.heappush(heap, -use)
+                    index += 1
                 index = start
                 while index < end:
                     slot = stream[index]
                     use = next_use[index]
                     index += 1
-                    if use == _NEVER:
-                        size -= present[slot]
-                        present[slot] = 0
+                    if use == _NEVER or present[slot] != 0:
                         continue
-                    if present[slot] == 0:
-                        if size == capacity:
-                            # What was overtaken by a later use of the same block is no longer true.
-                            while not _is_true(heap[0], present, needed):
-                                heapq.heappop(heap)
-                            last_needed: i64 = -heap[0] >> _SLOT_BITS
-                            if last_needed <= use:
-                                continue
-                            victim: i64 = -heapq.heappop(heap) & _NEVER
-                            present[victim] = 0
-                            size -= 1
-                        present[slot] = 1
-                        size += 1
+                    if size == capacity:
+                        # What was overtaken by a later use of the same block is no longer true.
+                        while not self._is_true(-heap[0], present, needed):
+                            heapq.heappop(heap)
+                        last_needed: i64 = -heap[0]
+                        if last_needed < use:
+                            continue
+                        heapq.heappop(heap)
+                        present[stream[last_needed]] = 0
+                        size -= 1
+                    present[slot] = 1
+                    size += 1
                     needed[slot] = use
-                    heapq.heappush(heap, -((use << _SLOT_BITS) + slot))
+                    heapq.heappush(heap, -use)
                 if len(heap) > 2 * capacity + 1024:
-                    heap = [entry for entry in heap if _is_true(entry, present, needed)]
+                    heap = [entry for entry in heap if self._is_true(-entry, present, needed)]
                     heapq.heapify(heap)
             start = end
             request += 1
         return hit_blocks, hit_tokens
+
+    def most_tokens(self, capacity: i64) -> int:
+        """Hit tokens that no policy exceeds. O(look-ups · log capacity), `_LEVELS` times for blocks of unequal size.
+
+        A block of so many tokens is as many layers of one token each, and of every layer `optimal` knows the most
+        blocks that can hit. Layers are taken together in bands. What the bands leave out is no more than the tokens
+        of all blocks that could hit at all.
+        """
+        most: i64 = 0
+        floor: i64 = 0
+        for ceiling in self._bands():
+            blocks = self.optimal(capacity, floor + 1)[0]
+            band = blocks * (ceiling - floor)
+            reachable = self._reusable_tokens(capacity, floor, ceiling)
+            most += band if band < reachable else reachable
+            floor = ceiling
+        return most
+
+    def _bands(self) -> list[int]:
+        """Upper ends of the bands of sizes: all sizes if there are few, else evenly spread."""
+        if not self._sizes:
+            return []
+        sizes = sorted(self._sizes)
+        if len(sizes) <= _LEVELS:
+            return sizes
+        largest = sizes[-1]
+        return [max(1, largest * level // _LEVELS) for level in range(1, _LEVELS + 1)]
+
+    def _reusable_tokens(self, capacity: i64, floor: i64, ceiling: i64) -> i64:
+        """Tokens between two sizes of all blocks that hit in a pool without end."""
+        next_use = self._next_uses(capacity, floor + 1)
+        total: i64 = 0
+        index: i64 = 0
+        while index < len(next_use):
+            use = next_use[index]
+            if use != _NEVER:
+                tokens = self._tokens[use]
+                total += (tokens if tokens < ceiling else ceiling) - floor
+            index += 1
+        return total
 
     def _leading_run(self, present: IntegerList, start: i64, end: i64, limit: i64) -> i64:
         stream = self._stream
@@ -161,8 +226,12 @@ class PolicyTrace:
             start += 1
         return total
 
-    def _next_uses(self, capacity: i64) -> IntegerList:
-        """For each block of each request, the next request that may hit it; never, when it is computed anew before."""
+    def _next_uses(self, capacity: i64, least_tokens: i64) -> IntegerList:
+        """For each block of each request, where in the stream it hits next if it is kept.
+
+        Never, when it is computed anew before, or when that hit counts nothing: before the window, or of a small block.
+        Places in the stream are in order of need: of a request's blocks, the first ones are needed most.
+        """
         stream = self._stream
         next_use = filled(len(stream), _NEVER)
         coming = filled(len(self._slots), _NEVER)
@@ -171,17 +240,17 @@ class PolicyTrace:
             start: i64 = self._ends[request - 1] if request > 0 else 0
             end = self._ends[request]
             if end - start + self._nameless[request] <= capacity:
+                counted: i64 = self._limits[request] if 0 <= self._first_measured <= request else 0
                 index = start
                 while index < end:
                     slot = stream[index]
                     next_use[index] = coming[slot]
-                    coming[slot] = request if index - start < self._limits[request] else _NEVER
+                    counts = index - start < counted and self._tokens[index] >= least_tokens
+                    coming[slot] = index if counts else _NEVER
                     index += 1
             request -= 1
         return next_use
 
-
-def _is_true(entry: int, present: IntegerList, needed: IntegerList) -> bool:
-    number: i64 = -entry
-    slot = number & _NEVER
-    return present[slot] != 0 and needed[slot] == number >> _SLOT_BITS
+    def _is_true(self, use: i64, present: IntegerList, needed: IntegerList) -> bool:
+        slot = self._stream[use]
+        return present[slot] != 0 and needed[slot] == use

@@ -18,7 +18,14 @@ POLICIES = (LRU, FIFO, OPTIMAL)
 
 
 class PolicyPoint(NamedTuple):
-    """What one policy hits at one capacity; requests and totals are those of the curve there."""
+    """What one policy hits at one capacity; requests and totals are those of the curve there.
+
+    Attributes:
+        policy: "fifo" or "optimal".
+        capacity: Usable blocks.
+        hit_blocks: Of "optimal", the most that any policy could hit.
+        hit_tokens: Of "optimal", a bound that no policy exceeds; reached where all blocks are of equal size.
+    """
 
     policy: str
     capacity: int
@@ -41,8 +48,12 @@ class PolicyRecorder:
 
     def point(self, policy: str, capacity: int) -> PolicyPoint:
         """Plays one policy, "fifo" or "optimal", at one capacity. O(look-ups · log capacity) at most."""
-        play = self._trace.fifo if policy == FIFO else self._trace.optimal
-        return PolicyPoint(policy, capacity, *play(capacity))
+        if policy == FIFO:
+            return PolicyPoint(policy, capacity, *self._trace.fifo(capacity))
+        blocks, tokens = self._trace.optimal(capacity)
+        if self._trace.unequal:
+            tokens = self._trace.most_tokens(capacity)
+        return PolicyPoint(policy, capacity, blocks, tokens)
 
 
 def parse_policies(text: str) -> list[str]:

@@ -84,7 +84,7 @@ def hit_chart(
         alt.Tooltip("size:Q", title="size", format=",.6~r"),
         alt.Tooltip("rate:Q", title="found", format=".2%"),
     ]
-    legend = alt.Legend(title=None) if len(lines) > 1 else None
+    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=500) if len(lines) > 1 else None
     shared = {
         "x": x,
         "y": y,

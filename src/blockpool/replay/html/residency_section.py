@@ -57,5 +57,5 @@ def _quantile_table(residency: Residency) -> DataTable:
     rows = tuple(
         quantile_row(name.lower(), found) for (name, _), found in zip(_KINDS, quantiles, strict=True)
     )
-    caption = f"Quantiles in {residency.unit}, each within {percent(residency.relative_error)}"
+    caption = f"Residency, quantiles in {residency.unit}, each within {percent(residency.relative_error)}"
     return DataTable(caption, ("", "values", "median", "p90", "p99"), rows, is_folded=False)

@@ -25,7 +25,7 @@ def waiting_section(result: TimedResult) -> Section | None:
         ("First token", "from arrival to the first generated token", result.first_token),
     )
     rows = tuple(quantile_row(name.lower(), found) for name, _, found in waits)
-    caption = f"Quantiles in {_UNIT}, each within {percent(RELATIVE_ERROR)}"
+    caption = f"Waiting, quantiles in {_UNIT}, each within {percent(RELATIVE_ERROR)}"
     tables = [DataTable(caption, ("", "requests", "median", "p90", "p99"), rows, is_folded=False)]
     charts = []
     if result.pictures is not None:

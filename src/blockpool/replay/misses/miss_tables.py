@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from blockpool.errors import printable
 from blockpool.replay.misses.miss_report import MissCase, MissReport, ReasonMisses, TagMisses
 from blockpool.replay.misses.reasons import OTHER_KEY
 from blockpool.replay.whole_tables import print_whole, quantile_cells
@@ -51,11 +52,7 @@ def shown_tag(tag: str | None) -> Text:
         return Text("(none)")
     if len(tag) > _MAX_TAG_WIDTH:
         tag = tag[: _MAX_TAG_WIDTH - 3] + "..."
-    characters = (
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in tag
-    )
-    return Text("".join(characters))
+    return Text(printable(tag))
 
 
 def _reasons_table(misses: MissReport) -> Table:

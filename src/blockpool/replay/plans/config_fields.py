@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from blockpool.errors import ConfigError
+from blockpool.errors import ConfigError, printable
 
 _MAX_NUMBER = 2**31 - 1
 _NAMES_SHOWN = 12
@@ -24,6 +24,9 @@ class ConfigFields:
 
     def __contains__(self, field: str) -> bool:
         return field in self._fields
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
 
     def says(self, field: str) -> bool:
         """Whether the field is there and is not 0, false or empty."""
@@ -89,7 +92,7 @@ class ConfigFields:
 
     def missing(self, what: str) -> ConfigError:
         """The error for a field that is not there; tells which are."""
-        names = sorted(self._fields)
+        names = sorted(map(printable, self._fields))
         shown = ", ".join(names[:_NAMES_SHOWN])
         if len(names) > _NAMES_SHOWN:
             shown += f" and {len(names) - _NAMES_SHOWN} more"

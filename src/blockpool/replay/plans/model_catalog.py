@@ -17,9 +17,13 @@ from blockpool.replay.plans.model_shape import ModelShape
 _Config = dict[str, object]
 
 
-def _gqa(num_layers: int, kv_heads: int, head_dim: int, **more: object) -> _Config:
+def _gqa(
+    model_type: str, num_layers: int, query_heads: int, kv_heads: int, head_dim: int, **more: object
+) -> _Config:
     return {
+        "model_type": model_type,
         "num_hidden_layers": num_layers,
+        "num_attention_heads": query_heads,
         "num_key_value_heads": kv_heads,
         "head_dim": head_dim,
         "torch_dtype": "bfloat16",
@@ -39,23 +43,29 @@ _DEEPSEEK_V3: _Config = {
 _NEMOTRON_H_PATTERN = "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-"
 
 CATALOG: dict[str, _Config] = {
-    "llama-3-8b": _gqa(32, 8, 128),  # meta-llama/Meta-Llama-3-8B
-    "llama-3-70b": _gqa(80, 8, 128),  # meta-llama/Meta-Llama-3-70B
-    "llama-3.1-405b": _gqa(126, 8, 128),  # meta-llama/Llama-3.1-405B
-    "qwen2.5-72b": _gqa(80, 8, 128),  # Qwen/Qwen2.5-72B-Instruct
-    "qwen3-8b": _gqa(36, 8, 128),  # Qwen/Qwen3-8B
-    "qwen3-32b": _gqa(64, 8, 128),  # Qwen/Qwen3-32B
-    "qwen3-235b-a22b": _gqa(94, 4, 128),  # Qwen/Qwen3-235B-A22B
+    "llama-3-8b": _gqa("llama", 32, 32, 8, 128),  # meta-llama/Meta-Llama-3-8B
+    "llama-3-70b": _gqa("llama", 80, 64, 8, 128),  # meta-llama/Meta-Llama-3-70B
+    "llama-3.1-405b": _gqa("llama", 126, 128, 8, 128),  # meta-llama/Llama-3.1-405B
+    "qwen2.5-72b": _gqa("qwen2", 80, 64, 8, 128),  # Qwen/Qwen2.5-72B-Instruct
+    "qwen3-8b": _gqa("qwen3", 36, 32, 8, 128),  # Qwen/Qwen3-8B
+    "qwen3-32b": _gqa("qwen3", 64, 64, 8, 128),  # Qwen/Qwen3-32B
+    "qwen3-235b-a22b": _gqa("qwen3_moe", 94, 64, 4, 128),  # Qwen/Qwen3-235B-A22B
     # mistralai/Mistral-7B-v0.1: every layer has the window
-    "mistral-7b-v0.1": _gqa(32, 8, 128, model_type="mistral", sliding_window=4096),
+    "mistral-7b-v0.1": _gqa("mistral", 32, 32, 8, 128, sliding_window=4096),
     # openai/gpt-oss-120b: layers 0, 2, 4 … have the window
     "gpt-oss-120b": _gqa(
-        36, 8, 64, sliding_window=128, layer_types=["sliding_attention", "full_attention"] * 18
+        "gpt_oss",
+        36,
+        64,
+        8,
+        64,
+        sliding_window=128,
+        layer_types=["sliding_attention", "full_attention"] * 18,
     ),
-    # google/gemma-2-27b: every second layer sees all
-    "gemma-2-27b": _gqa(46, 16, 128, model_type="gemma2", sliding_window=4096),
+    # google/gemma-2-27b-it (the base repository has float32): every second layer sees all
+    "gemma-2-27b": _gqa("gemma2", 46, 32, 16, 128, sliding_window=4096),
     # google/gemma-3-27b-it, text_config: every sixth layer sees all
-    "gemma-3-27b": _gqa(62, 16, 128, model_type="gemma3_text", sliding_window=1024),
+    "gemma-3-27b": _gqa("gemma3_text", 62, 32, 16, 128, sliding_window=1024),
     "deepseek-v3": _DEEPSEEK_V3,  # deepseek-ai/DeepSeek-V3
     "deepseek-r1": _DEEPSEEK_V3,  # deepseek-ai/DeepSeek-R1
     "kimi-k2": {
@@ -65,6 +75,8 @@ CATALOG: dict[str, _Config] = {
     },  # moonshotai/Kimi-K2-Instruct
     # ai21labs/Jamba-v0.1: one layer of eight has attention, the others are Mamba 1
     "jamba-v0.1": _gqa(
+        "jamba",
+        32,
         32,
         8,
         128,
@@ -77,7 +89,9 @@ CATALOG: dict[str, _Config] = {
     ),
     # nvidia/Nemotron-H-8B-Base-8K: 4 attention, 24 Mamba 2 and 24 MLP layers
     "nemotron-h-8b": _gqa(
+        "nemotron_h",
         52,
+        32,
         8,
         128,
         hybrid_override_pattern=_NEMOTRON_H_PATTERN,
@@ -89,7 +103,9 @@ CATALOG: dict[str, _Config] = {
     ),
     # Qwen/Qwen3-Next-80B-A3B-Instruct: one layer of four has attention, the others a gated delta net
     "qwen3-next-80b-a3b": _gqa(
+        "qwen3_next",
         48,
+        16,
         2,
         256,
         full_attention_interval=4,
@@ -113,7 +129,8 @@ def load_model_shape(model: str) -> ModelShape:
         ConfigError: Neither, not JSON, or a config that does not say enough.
         OSError: The file cannot be read.
     """
-    as_instance("model", model, str)
+    if not as_instance("model", model, str):
+        raise ConfigError("model", model, "the name is empty")
     known = CATALOG.get(model.lower())
     if known is not None:
         return shape_from_config(known, model.lower())

@@ -1,7 +1,6 @@
 """A model's shape from its Hugging Face `config.json`.
 
-What is not understood is refused, never guessed: a field that changes the size of the cache in a way that is
-not modelled here is an error that names the field.
+What is not understood is refused, never guessed; see `model_families`.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections.abc import Mapping
 
 from blockpool.replay.plans.config_fields import ConfigFields
 from blockpool.replay.plans.kv_dtype import TORCH_DTYPES, dtype_of_torch
+from blockpool.replay.plans.model_families import family_of, refuse_unknown
 from blockpool.replay.plans.model_shape import (
     AttentionLayers,
     CachedLayers,
@@ -45,21 +45,6 @@ _NEMOTRON_KINDS = {"*": FULL, "M": MAMBA, "-": NO_CACHE, "E": NO_CACHE, "O": NO_
 _ALL_LAYERS_SLIDE = {"mistral", "mixtral", "phi3", "starcoder2"}
 _DEFAULT_PATTERNS = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "cohere2": 4}
 
-_NOT_MODELLED = {
-    "num_kv_shared_layers": "layers that share a cache",
-    "global_head_dim": "full layers of another head size",
-    "num_global_key_value_heads": "full layers with another number of heads",
-    "index_head_dim": "the index cache of sparse attention",
-    "compress_ratios": "compressed caches",
-    "linear_attn_config": "Kimi's linear attention",
-    "block_configs": "layers of unequal shape",
-    "num_key_value_heads_per_layer": "layers of unequal shape",
-    "swa_num_key_value_heads": "windows with another number of heads",
-    "swa_head_dim": "windows of another head size",
-    "attn_type_list": "lightning attention",
-    "is_encoder_decoder": "cross attention",
-}
-
 _MAX_LAYERS = 10_000
 
 
@@ -76,14 +61,13 @@ def shape_from_config(config: Mapping[str, object], name: str) -> ModelShape:
     """
     outer = ConfigFields(config, name)
     fields = outer.inner("text_config") or outer
-    for field, meaning in _NOT_MODELLED.items():
-        if fields.says(field):
-            raise fields.bad(field, f"{meaning} cannot be planned for")
+    refuse_unknown(fields, outer)
     dtype = _dtype(fields, outer)
-    kinds = Counter(_layer_kinds(fields))
+    kinds = Counter(_layer_kinds(fields, family_of(fields, outer)))
     shape = ModelShape(
         name=name,
         dtype=dtype,
+        query_heads=fields.number("num_attention_heads", "n_head"),
         full=_full_layers(fields, kinds[FULL]),
         sliding=_sliding_layers(fields, kinds),
         states=_state_layers(fields, kinds, dtype),
@@ -105,7 +89,7 @@ def _dtype(fields: ConfigFields, outer: ConfigFields) -> str:
     return "bf16"
 
 
-def _layer_kinds(fields: ConfigFields) -> list[str]:
+def _layer_kinds(fields: ConfigFields, family: str) -> list[str]:
     """The kind of every layer, one of the constants of this module."""
     pattern = fields.text("hybrid_override_pattern")
     listed = fields.texts("layers_block_type") or fields.texts("layer_types")
@@ -116,7 +100,7 @@ def _layer_kinds(fields: ConfigFields) -> list[str]:
         kinds = [_KINDS.get(kind, "") for kind in listed]
         field = "layers_block_type" if "layers_block_type" in fields else "layer_types"
     else:
-        return _unlisted_kinds(fields)
+        return _unlisted_kinds(fields, family)
     if "" in kinds:
         unknown = (pattern or listed or [])[kinds.index("")]
         raise fields.bad(field, f"{unknown!r} is no known kind of layer")
@@ -126,7 +110,7 @@ def _layer_kinds(fields: ConfigFields) -> list[str]:
     return kinds
 
 
-def _unlisted_kinds(fields: ConfigFields) -> list[str]:
+def _unlisted_kinds(fields: ConfigFields, family: str) -> list[str]:
     num_layers = fields.number("num_hidden_layers", most=_MAX_LAYERS)
     if "attn_layer_period" in fields:  # Jamba
         period, offset = fields.number("attn_layer_period"), fields.number("attn_layer_offset", least=0)
@@ -140,18 +124,17 @@ def _unlisted_kinds(fields: ConfigFields) -> list[str]:
         raise fields.missing("layer_types (which layers have the attention_chunk_size?)")
     if "sliding_window" not in fields or not fields.flag("use_sliding_window", default=True):
         return [FULL] * num_layers
-    return _sliding_kinds(fields, num_layers)
+    return _sliding_kinds(fields, family, num_layers)
 
 
-def _sliding_kinds(fields: ConfigFields, num_layers: int) -> list[str]:
+def _sliding_kinds(fields: ConfigFields, family: str, num_layers: int) -> list[str]:
     """Where there is a window, but no list of the layers that have it."""
-    model_type = fields.text("model_type") or ""
     if "use_sliding_window" in fields and "max_window_layers" in fields:  # Qwen2
         first = fields.number("max_window_layers", least=0)
         return [SLIDING if layer >= first else FULL for layer in range(num_layers)]
-    if model_type in _ALL_LAYERS_SLIDE:
+    if family in _ALL_LAYERS_SLIDE:
         return [SLIDING] * num_layers
-    default = _DEFAULT_PATTERNS.get(model_type, 0)
+    default = _DEFAULT_PATTERNS.get(family, 0)
     every = fields.number("sliding_window_pattern", "_sliding_window_pattern", default=default, least=0)
     if not every:
         raise fields.missing("layer_types (which layers have the sliding_window?)")

@@ -68,6 +68,7 @@ def model_memory(
         ConfigError: The model cannot be split over so many GPUs, or the dtype is unknown.
     """
     check_kv_dtype(kv_dtype)
+    shape.check_split(tensor_parallel)
     dtype = shape.dtype if kv_dtype == AUTO_DTYPE else kv_dtype
     windows_in_pool = not shape.full
     pooled: tuple[CachedLayers, ...] = shape.sliding if windows_in_pool else shape.full

@@ -115,6 +115,7 @@ class ModelShape:
     Attributes:
         name: As the user named it, or the path of its config.
         dtype: Of its activations, as `kv_dtype` names it: what "auto" stands for.
+        query_heads: Of each attention layer; GPUs split them whatever becomes of the KV heads.
         full: Layers whose cache grows with every token.
         sliding: Layers that need the latest tokens only.
         states: Layers with a state of constant size.
@@ -122,9 +123,19 @@ class ModelShape:
 
     name: str
     dtype: str
+    query_heads: int
     full: tuple[CachedLayers, ...]
     sliding: tuple[AttentionLayers, ...] = ()
     states: tuple[StateLayers, ...] = ()
+
+    def check_split(self, tensor_parallel: int) -> None:
+        """Raises ConfigError unless so many GPUs can share the query heads (vLLM, `verify_with_parallel_config`)."""
+        _split(self.query_heads, tensor_parallel, "query heads")
+
+    @property
+    def has_constant_part(self) -> bool:
+        """Whether a running request holds something besides its blocks in the pool: windows or states."""
+        return bool(self.states or (self.sliding and self.full))
 
     @property
     def num_full_layers(self) -> int:

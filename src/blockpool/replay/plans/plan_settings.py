@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from blockpool.core.arguments import as_count, as_int
@@ -14,6 +13,8 @@ from blockpool.replay.plans.routing import ROUTINGS, check_routing
 MAX_TENSOR_PARALLEL = 1024
 MAX_RUNNING = 100_000
 MAX_MEMORY_BYTES = 10**18
+MIN_PREFILL_RATE = 1e-3
+MAX_PREFILL_RATE = 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class PlanSettings:
         kv_dtype: One of `KV_DTYPES`; "auto" takes the model's.
         tensor_parallel: GPUs of one replica.
         max_running: Requests that run at a time in one replica, each with its windows and states.
-        prefill_rate: Prompt tokens that one replica computes per second; None: time is not told.
+        prefill_rate: Prompt tokens that one replica computes per second, 0.001 … 10^12; None: time is not told.
         replicas: How many engines, each with a pool of its own.
         routing: One of `ROUTINGS`, or None for all of them. Does not matter for one replica.
         seed: For random routing.
@@ -50,8 +51,9 @@ class PlanSettings:
         _check_range("tensor_parallel", self.tensor_parallel, 1, MAX_TENSOR_PARALLEL)
         _check_range("max_running", self.max_running, 1, MAX_RUNNING)
         rate = self.prefill_rate
-        if rate is not None and not (as_number("prefill_rate", rate) > 0 and math.isfinite(rate)):
-            raise ConfigError("prefill_rate", rate, "must be a number above 0")
+        if rate is not None and not MIN_PREFILL_RATE <= as_number("prefill_rate", rate) <= MAX_PREFILL_RATE:
+            reason = f"must be {MIN_PREFILL_RATE:g} … {MAX_PREFILL_RATE:,.0f} tokens per second"
+            raise ConfigError("prefill_rate", rate, reason)
         as_count("seed", self.seed)
 
     def routings(self) -> tuple[str, ...]:

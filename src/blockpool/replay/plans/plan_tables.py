@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from blockpool.errors import printable
 from blockpool.replay.plans.model_shape import ModelShape
 from blockpool.replay.plans.plan_result import DOUBLE, HALF, KNEE, MOST, PLANNED, FleetPlan, Plan, PlanPoint
 from blockpool.replay.whole_tables import print_whole
@@ -17,7 +19,8 @@ _BYTE_UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 def print_plan(console: Console, trace: str, plan: Plan) -> None:
     """Prints what fits, what it brings, and what other sizes would bring."""
     with console.capture() as capture:
-        console.print(f"{trace}: {_replay_words(plan)}", soft_wrap=True, markup=False, highlight=False)
+        title = printable(f"{trace}: {_replay_words(plan)}")
+        console.print(title, soft_wrap=True, markup=False, highlight=False)
         print_whole(console, _facts(plan))
         for fleet in plan.fleets:
             console.print(_fleet_title(plan, fleet), markup=False, highlight=False)
@@ -66,7 +69,7 @@ def _facts(plan: Plan) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column()
-    table.add_row("model", f"{plan.shape.name}: {layer_words(plan.shape)}")
+    table.add_row("model", escape(f"{printable(plan.shape.name)}: {layer_words(plan.shape)}"))
     reserve = (
         f"{bytes_as_words(settings.reserve)} reserved" if settings.reserve else "NOTHING reserved for weights"
     )

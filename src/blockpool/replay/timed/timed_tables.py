@@ -8,6 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from blockpool.errors import printable
 from blockpool.replay.misses.miss_tables import print_misses, print_reasons_by_size
 from blockpool.replay.settings import ReplaySettings
 from blockpool.replay.tables import (
@@ -33,7 +34,7 @@ def print_timed_report(
     first = results[0]
     with trimmed(console):
         # A long path is not wrapped: whoever copies it shall have it whole.
-        title = f"{trace}: {setting_words(settings, first.trace_format)}"
+        title = printable(f"{trace}: {setting_words(settings, first.trace_format)}")
         console.print(title, soft_wrap=True, markup=False, highlight=False)
         console.print(_engine_words(timed), soft_wrap=True, markup=False, highlight=False)
         if len(results) > 1:
