@@ -9,6 +9,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from blockpool.commands.attention_option import attention_option, rules_for
 from blockpool.commands.html_report import html_option, html_report
 from blockpool.commands.options import (
     check_hash_is_used,
@@ -20,10 +21,10 @@ from blockpool.commands.options import (
 from blockpool.commands.progress import progress_bar, show_fraction
 from blockpool.commands.replay_ways import OneAfterTheOther, ReplayWay, Result, SideBySide
 from blockpool.commands.sections import SectionedCommand
-from blockpool.commands.timed_options import TIMED_OPTIONS, rules_for, timed_options, timed_settings
+from blockpool.commands.timed_options import TIMED_OPTIONS, timed_options, timed_settings
 from blockpool.commands.usage import as_usage
 from blockpool.replay import ReplaySettings
-from blockpool.replay.settings import DEFAULT_HASH, TRACE_RULES
+from blockpool.replay.settings import DEFAULT_HASH, FULL_ATTENTION, TRACE_RULES
 from blockpool.replay.tables import PLAIN_WIDTH
 
 
@@ -31,7 +32,10 @@ class _ReplayCommand(SectionedCommand):
     sections = (
         ("Size of the pool", ("blocks", "memory", "bytes_per_block", "jobs")),
         ("The trace", ("block_size", "hash_algorithm", "skip_bad", "sort")),
-        ("How it is played", ("rules", "window", "reuse_uncached_first", "check", "check_every")),
+        (
+            "How it is played",
+            ("rules", "attention", "window", "reuse_uncached_first", "check", "check_every"),
+        ),
         ("Side by side", TIMED_OPTIONS),
         ("What is told", ("explain", "tag", "sample_rate", "as_json", "html")),
     )
@@ -71,6 +75,7 @@ class _ReplayCommand(SectionedCommand):
     metavar="FIELD",
     help="Field of the trace to sum misses by; goes with --explain.  [default: session_id, where there is one]",
 )
+@attention_option
 @timed_options
 @html_option
 def replay_command(
@@ -93,6 +98,7 @@ def replay_command(
     jobs: int | None,
     as_json: bool,
     html: str | None,
+    attention: str,
     timed: bool,
     **timing: Any,
 ) -> None:
@@ -109,7 +115,7 @@ def replay_command(
         raise click.UsageError("--jobs goes with several sizes")
     settings = as_usage(
         lambda: ReplaySettings(
-            rules=rules_for(timed, rules),
+            rules=rules_for(rules, timed=timed, attention=attention),
             window=window,
             reuse_uncached_first=reuse_uncached_first,
             check_every=check_every or int(check),
@@ -118,8 +124,9 @@ def replay_command(
             block_size=block_size,
             hash_algorithm=hash_algorithm or DEFAULT_HASH,
             sample_rate=sample_rate,
-            explain=_is_explained(explain, tag, html),
+            explain=_is_explained(explain, tag, html, attention),
             tag=tag,
+            attention=attention,
         )
     )
     if reuse_uncached_first and not timed and settings.rules == TRACE_RULES:
@@ -131,13 +138,14 @@ def replay_command(
         _replay(SideBySide(settings, engine), trace, sizes, jobs, hash_algorithm, as_json, html)
 
 
-def _is_explained(explain: bool | None, tag: str | None, html: str | None) -> bool:
-    """A report explains misses unless told not to; without one, only --explain does."""
+def _is_explained(explain: bool | None, tag: str | None, html: str | None, attention: str) -> bool:
+    """A report explains misses of full attention unless told not to; without one, only --explain does."""
     if explain is False and html is None:
         raise click.UsageError(
             "--no-explain goes with --html: without it misses are explained on demand only"
         )
-    is_explained = html is not None if explain is None else explain
+    by_itself = html is not None and attention == FULL_ATTENTION
+    is_explained = by_itself if explain is None else explain
     if tag is not None and not is_explained:
         raise click.UsageError("--tag goes with --explain")
     return is_explained

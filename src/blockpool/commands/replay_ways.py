@@ -42,7 +42,7 @@ class ReplayWay(ABC, Generic[Result]):
     """
 
     settings: ReplaySettings
-    usage_fields: ClassVar[tuple[str, ...]] = ("sort",)
+    usage_fields: ClassVar[tuple[str, ...]] = ("sort", "attention")
 
     @abstractmethod
     def play_one(self, trace: str, blocks: int, pictures: bool, progress: Progress | None) -> Result:
@@ -117,7 +117,7 @@ class SideBySide(ReplayWay[TimedResult]):
     """
 
     engine: TimedSettings
-    usage_fields: ClassVar[tuple[str, ...]] = ("sort", "speed", "arrival_rate")
+    usage_fields: ClassVar[tuple[str, ...]] = ("sort", "attention", "speed", "arrival_rate")
 
     def play_one(self, trace: str, blocks: int, pictures: bool, progress: Progress | None) -> TimedResult:
         """See `ReplayWay`."""

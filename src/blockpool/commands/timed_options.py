@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from blockpool.commands.usage import as_usage
-from blockpool.replay.settings import ENGINE_RULES
 from blockpool.replay.sizes import parse_speed
 from blockpool.replay.timed.timed_settings import (
     DEFAULT_DECODE_RATE,
@@ -98,10 +97,3 @@ def timed_settings(timed: bool, timing: dict[str, Any]) -> TimedSettings | None:
     if "speed" in given:
         given["speed"] = as_usage(lambda: parse_speed(given["speed"]))
     return as_usage(lambda: TimedSettings(**given))
-
-
-def rules_for(timed: bool, rules: str) -> str:
-    """Engine rules with --timed, unless the caller asked for others."""
-    source = click.get_current_context().get_parameter_source("rules")
-    given = source is not click.core.ParameterSource.DEFAULT
-    return rules if given or not timed else ENGINE_RULES

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sized
 
 from blockpool.errors import ConfigError
 from blockpool.replay.arguments import as_instance, check_trace, known_requests
+from blockpool.replay.attention.manager_run import start_run
 from blockpool.replay.misses.tags import tag_field_to_read
 from blockpool.replay.pool_run import PoolRun
 from blockpool.replay.result import ReplayResult
@@ -58,10 +59,11 @@ def replay(
         with spooled(trace, again=settings.window == LAST_HALF) as (path, name):
             first_measured = find_window(path, name, settings)
             return replay_file(path, name, blocks, settings, first_measured, pictures, progress, perf_counter)
-    run = PoolRun(blocks, settings, pictures=pictures)
     first_measured = first_of(trace, settings)
+    requests = known_requests(trace, sort=settings.sort)
+    run, requests = start_run(requests, blocks, settings, pictures=pictures)
     start = perf_counter()
-    _play_all(run, known_requests(trace, sort=settings.sort), first_measured, lambda: None, progress)
+    _play_all(run, requests, first_measured, progress)
     return run.result(perf_counter() - start)
 
 
@@ -99,9 +101,9 @@ def replay_file(
         first_measured: From `find_window`.
     """
     reader = open_trace(path, name, settings)
-    run = PoolRun(blocks, settings, pictures=pictures)
+    run, requests = start_run(iter(reader), blocks, settings, pictures=pictures)
     start = perf_counter()
-    _play_all(run, reader, first_measured, reader.fraction_read, progress)
+    _play_all(run, requests, first_measured, progress, reader)
     return run.result(perf_counter() - start, trace_format=reader.format, bad_lines=reader.bad_lines)
 
 
@@ -109,16 +111,16 @@ def _play_all(
     run: PoolRun,
     requests: Iterable[TraceRequest],
     first_measured: int,
-    fraction_read: Callable[[], float | None],
     progress: Progress | None,
+    reader: TraceReader | None = None,
 ) -> None:
-    reader = requests if isinstance(requests, TraceReader) else None
+    """Plays them; `reader` is where they come from, if that is a file."""
     for number, request in enumerate(requests):
         if number and number == first_measured:
             run.restart_window()
         run.play(request, reader.line if reader is not None else None)
         if progress is not None and number % _REQUESTS_PER_PROGRESS == 0:
-            progress(fraction_read())
+            progress(None if reader is None else reader.fraction_read())
 
 
 def open_trace(path: TracePath, name: str | None, settings: ReplaySettings) -> TraceReader:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.pool import BlockPool
 from blockpool.core.types import MetricsCollector
@@ -70,13 +72,7 @@ class PoolRun:
         if settings.explain:
             self._misses = PoolMisses(blocks, settings, self._key_maker, self._clock)
             collector = EvictionListener(collector, self._misses.note_eviction)
-        self.pool = BlockPool(
-            blocks + 1,
-            True,
-            POOL_BLOCK_SIZE,
-            metrics_collector=collector,
-            reuse_uncached_first=settings.reuse_uncached_first,
-        )
+        self.pool = self._make_pool(collector)
         self.restart_window()
 
     def restart_window(self) -> None:
@@ -107,7 +103,7 @@ class PoolRun:
             InvariantError: With `check_every`, when the pool contradicts itself.
         """
         self._clock.advance(request.timestamp_ms)
-        plan = plan_request(request, self._settings.rules, self._key_maker)
+        plan = self._plan(request)
         self.counts.requests += 1
         num_hits = None
         if self._misses is not None:
@@ -157,6 +153,18 @@ class PoolRun:
             return None
         return ReplayPictures(self._block_map.result(), self._residency.histograms())
 
+    def _make_pool(self, collector: MetricsCollector) -> BlockPool:
+        return BlockPool(
+            self._blocks + 1,
+            True,
+            POOL_BLOCK_SIZE,
+            metrics_collector=collector,
+            reuse_uncached_first=self._settings.reuse_uncached_first,
+        )
+
+    def _plan(self, request: TraceRequest) -> RequestPlan:
+        return plan_request(request, self._settings.rules, self._key_maker)
+
     def _is_resident(self, key: bytes) -> bool:
         return self.pool.get_cached_block(key, _GROUP_IDS) is not None
 
@@ -178,15 +186,22 @@ class PoolRun:
         )
         if self._misses is not None:
             self._misses.note_indexed(request, plan)
-        self._occupancy.add(self._requests_seen, request.timestamp_ms, pool.occupancy())
-        if self._block_map is not None:
-            self._block_map.add(self._requests_seen, request.timestamp_ms, blocks[num_hits:], blocks)
+        self._note_held(request, blocks[num_hits:], blocks)
         pool.free_blocks(reversed(blocks))
-        self._residency.collect()
-        self._count(request, plan, num_hits)
+        self._note_played(request, plan, num_hits)
         return num_hits
 
-    def _count(self, request: TraceRequest, plan: RequestPlan, num_hits: int) -> None:
+    def _note_held(
+        self, request: TraceRequest, new_blocks: Iterable[KVCacheBlock], held: Iterable[KVCacheBlock]
+    ) -> None:
+        """Before a request gives its blocks back."""
+        self._occupancy.add(self._requests_seen, request.timestamp_ms, self.pool.occupancy())
+        if self._block_map is not None:
+            self._block_map.add(self._requests_seen, request.timestamp_ms, new_blocks, held)
+
+    def _note_played(self, request: TraceRequest, plan: RequestPlan, num_hits: int) -> None:
+        """After it has given them back."""
+        self._residency.collect()
         counts = self.counts
         counts.prompt_tokens += request.prompt_tokens
         counts.hit_tokens += request.tokens_in_first(num_hits)

@@ -47,16 +47,16 @@ def blocks_to_hold(request: TraceRequest, rules: str) -> int:
     if rules != ENGINE_RULES or not request.output_token_ids:
         return request.num_prompt_blocks
     assert request.block_size is not None
-    return -(-_computed_tokens(request) // request.block_size)
+    return -(-computed_tokens(request) // request.block_size)
 
 
-def _computed_tokens(request: TraceRequest) -> int:
+def computed_tokens(request: TraceRequest) -> int:
     """Tokens whose KV is computed: the last one generated is never fed back."""
     return request.prompt_tokens + max(len(request.output_token_ids or ()) - 1, 0)
 
 
 def _engine_plan(request: TraceRequest, key_maker: KeyMaker) -> RequestPlan:
-    keys = key_maker.full_keys(request, _computed_tokens(request))
+    keys = key_maker.full_keys(request, computed_tokens(request))
     # All blocks but the last are full, so this is (prompt - 1) // block_size, for unequal ones too.
     max_hit_blocks = request.num_prompt_blocks - 1
     return RequestPlan(keys, blocks_to_hold(request, ENGINE_RULES), max_hit_blocks)

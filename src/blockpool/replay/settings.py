@@ -8,6 +8,7 @@ from blockpool.core.arguments import as_bool, as_choice, as_count, as_int, as_si
 from blockpool.core.hasher import HASH_ALGORITHMS
 from blockpool.errors import ArgumentError, ConfigError
 from blockpool.replay.arguments import as_number
+from blockpool.replay.attention.grammar import FULL, parse_attention
 
 TRACE_RULES = "trace"
 ENGINE_RULES = "engine"
@@ -20,6 +21,13 @@ WINDOWS = (WHOLE_TRACE, LAST_HALF)
 DEFAULT_HASH = "blake2b_raw"
 MAX_POOL_BLOCKS = 100_000_000
 FOLLOWED_BLOCKS = 2_000
+
+FULL_ATTENTION = FULL
+NO_CURVE = (
+    "one pass tells all sizes for full attention only, for other hits are no stack; "
+    "replay the sizes that you want to know"
+)
+DEFAULT_STEP_TOKENS = 8_192
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,8 @@ class ReplaySettings:
         explain: Say of every prompt block that missed why it did. Memory then follows the distinct blocks of the trace.
         tag: With `explain`, field of the trace's lines by which misses are summed, too. None takes `session_id` where
             there is one.
+        attention: The KV cache groups of the model, see `blockpool.replay.attention.grammar`. Other than "full" goes
+            with engine rules, without `explain`.
     """
 
     rules: str = TRACE_RULES
@@ -55,6 +65,7 @@ class ReplaySettings:
     sample_rate: float | None = None
     explain: bool = False
     tag: str | None = None
+    attention: str = FULL_ATTENTION
 
     def __post_init__(self) -> None:
         as_choice("rules", self.rules, RULES)
@@ -71,6 +82,22 @@ class ReplaySettings:
         as_bool("explain", self.explain)
         if self.tag is not None:
             _check_tag(self.tag, explain=self.explain)
+        parse_attention(self.attention)
+        if not self.is_full_attention:
+            if self.rules != ENGINE_RULES:
+                raise ConfigError("attention", self.attention, "goes with engine rules")
+            if self.explain:
+                raise ConfigError("attention", self.attention, "misses are explained for full attention only")
+
+    @property
+    def is_full_attention(self) -> bool:
+        """Whether there is one group, of full attention."""
+        return self.attention == FULL_ATTENTION
+
+    def require_full_attention(self, reason: str) -> None:
+        """Raises ConfigError, with this reason, for other attention."""
+        if not self.is_full_attention:
+            raise ConfigError("attention", self.attention, reason)
 
     def sample_rate_for(self, blocks: int) -> float:
         """Share of blocks that a pool of so many usable blocks follows."""

@@ -63,6 +63,8 @@ def setting_words(settings: ReplaySettings, trace_format: str | None) -> str:
     words = [f"{settings.rules} rules"]
     if trace_format:
         words.insert(0, f"{trace_format} trace")
+    if not settings.is_full_attention:
+        words.append(f"attention {settings.attention}")
     if settings.window != "all":
         words.append(f"{settings.window} measured")
     if settings.reuse_uncached_first:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,8 @@ from blockpool.core.pool import BlockPool
 from blockpool.replay import ReplaySettings, replay_timed, replay_timed_many
 from blockpool.replay.block_map import BlockMap
 from blockpool.replay.timed import timed_block_map, timed_statistics
+from blockpool.replay.timed.block_access import BlockAccess
+from blockpool.replay.timed.manager_access import access_for
 from blockpool.replay.timed.timed_block_map import TimedBlockMapSampler
 
 from .test_scheduler import ENGINES, FORMS, Drawn, Engine, Told, drawn_requests, play
@@ -43,17 +47,24 @@ class Witness(TimedBlockMapSampler):
             assert states == self._counts
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("rules", ["engine", "trace"])
+@pytest.mark.parametrize(
+    ("rules", "form", "attention"),
+    [
+        *itertools.product(["engine", "trace"], FORMS, ["full"]),
+        ("engine", "tokens", "sliding:3"),
+        ("engine", "lengths", "hybrid:full+chunked:4+mamba"),
+    ],
+)
 @given(drawn=drawn_requests(), engine=ENGINES, block_size=st.integers(1, 4), reuse=st.booleans())
 def test_every_state_equals_a_recount(
-    rules: str, form: str, drawn: list[Drawn], engine: Engine, block_size: int, reuse: bool
+    rules: str, form: str, attention: str, drawn: list[Drawn], engine: Engine, block_size: int, reuse: bool
 ) -> None:
     made: list[Witness] = []
 
-    def pool_with_witness(*arguments: object, **options: object) -> BlockPool:
-        made[-1].pool = BlockPool(*arguments, **options)  # type: ignore[arg-type]
-        return made[-1].pool
+    def access_with_witness(*arguments: Any, **options: Any) -> BlockAccess:
+        access = access_for(*arguments, **options)
+        made[-1].pool = access.pool
+        return access
 
     def witness(blocks: int) -> Witness:
         made.append(Witness(blocks))
@@ -64,8 +75,8 @@ def test_every_state_equals_a_recount(
         patch.setattr(timed_block_map, "MAX_COLUMNS", 6)
         patch.setattr(timed_block_map, "NS_PER_MS", 1)
         patch.setattr(timed_statistics, "TimedBlockMapSampler", witness)
-        patch.setattr("blockpool.replay.timed.scheduler.BlockPool", pool_with_witness)
-        settings = ReplaySettings(rules=rules, reuse_uncached_first=reuse)
+        patch.setattr("blockpool.replay.timed.scheduler.access_for", access_with_witness)
+        settings = ReplaySettings(rules=rules, reuse_uncached_first=reuse, attention=attention)
         scheduler = play(Told(drawn, form, block_size).trace, engine, settings, pictures=True)
         assert scheduler.statistics.block_map is made[-1]
         found = made[-1].result()

@@ -18,7 +18,7 @@ from blockpool.replay.curves.stack_distance import NEVER_FOUND, StackPass
 from blockpool.replay.driver import Progress, find_window, first_of, open_trace
 from blockpool.replay.keys import KeyMaker
 from blockpool.replay.rules import RequestPlan, plan_request
-from blockpool.replay.settings import LAST_HALF, MAX_POOL_BLOCKS, ReplaySettings
+from blockpool.replay.settings import LAST_HALF, MAX_POOL_BLOCKS, NO_CURVE, ReplaySettings
 from blockpool.replay.sizes import MAX_SAMPLING
 from blockpool.trace.reader import TraceReader
 from blockpool.trace.request import TraceRequest
@@ -63,6 +63,7 @@ def curve(
         OSError: The trace cannot be read.
     """
     settings = as_instance("settings", settings or ReplaySettings(), ReplaySettings)
+    settings.require_full_attention(NO_CURVE)
     check_trace(trace)
     if isinstance(trace, (str, os.PathLike)):
         with spooled(trace, again=settings.window == LAST_HALF) as (path, name):

@@ -19,7 +19,7 @@ from blockpool.replay.curves.policy_points import LRU, PolicyPoint, PolicyRecord
 from blockpool.replay.curves.sampled_hits import ErrorBound
 from blockpool.replay.driver import Progress, find_window
 from blockpool.replay.parallel import replay_many
-from blockpool.replay.settings import LAST_HALF, ReplaySettings, check_pool_blocks
+from blockpool.replay.settings import LAST_HALF, NO_CURVE, ReplaySettings, check_pool_blocks
 from blockpool.trace.source import TracePath, check_path, spooled
 
 SHARES = (0.5, 0.9, 0.99)
@@ -105,6 +105,7 @@ def study(
         OSError: The trace cannot be read.
     """
     settings = as_instance("settings", settings or ReplaySettings(), ReplaySettings)
+    settings.require_full_attention(NO_CURVE)
     check_path(trace)
     check_policies(policies)
     others = [policy for policy in policies if policy != LRU]

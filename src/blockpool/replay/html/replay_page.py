@@ -92,6 +92,8 @@ def playing_settings(settings: ReplaySettings, trace_format: str | None, bad_lin
         Fact("rules", settings.rules),
         Fact("measured", "all requests" if settings.window == "all" else "the last half, after a warm-up"),
     ]
+    if not settings.is_full_attention:
+        facts.insert(2, Fact("attention", settings.attention))
     if settings.reuse_uncached_first:
         facts.append(Fact("recycled first", "blocks that can never hit"))
     if bad_lines:

@@ -94,15 +94,21 @@ def model_memory(
 def layers_with_padding(shape: ModelShape, num_layers: int) -> int:
     """Layers that vLLM pays for when it puts `num_layers` equal layers into groups.
 
-    All groups have as many layers as the rarest kind; when no kind has a quarter more than that, as many as
-    the commonest (vLLM, `_get_kv_cache_groups_uniform_page_size`).
-
     Args:
         num_layers: Of one kind of the model, at least 1.
     """
-    kinds = [layers.num_layers for layers in (*shape.full, *shape.sliding, *shape.states)]
-    group_size = max(kinds) if max(kinds) < min(kinds) * 1.25 else min(kinds)
+    group_size = layers_per_group(shape)
     return -(-num_layers // group_size) * group_size
+
+
+def layers_per_group(shape: ModelShape) -> int:
+    """How many layers a KV cache group has.
+
+    As many as the rarest kind; when no kind has a quarter more than that, as many as the commonest (vLLM,
+    `_get_kv_cache_groups_uniform_page_size`).
+    """
+    kinds = [layers.num_layers for layers in (*shape.full, *shape.sliding, *shape.states)]
+    return max(kinds) if max(kinds) < min(kinds) * 1.25 else min(kinds)
 
 
 def _bytes_per_token(layers: tuple[CachedLayers, ...], dtype: str, tensor_parallel: int) -> int:

@@ -26,7 +26,7 @@ from blockpool.replay.plans.plan_result import (
 )
 from blockpool.replay.plans.plan_settings import PlanSettings
 from blockpool.replay.plans.trace_facts import TraceFacts, trace_facts
-from blockpool.replay.settings import ReplaySettings
+from blockpool.replay.settings import NO_CURVE, ReplaySettings
 from blockpool.trace.reader import TraceReader
 from blockpool.trace.request import TraceRequest
 from blockpool.trace.source import TracePath, spooled
@@ -60,6 +60,7 @@ def plan_capacity(
     as_instance("shape", shape, ModelShape)
     as_instance("settings", settings, PlanSettings)
     replay = as_instance("replay", replay or ReplaySettings(), ReplaySettings)
+    replay.require_full_attention(NO_CURVE)
     check_trace(trace)
     check_policies(policies or (LRU,))
     others = [policy for policy in policies if policy != LRU and settings.replicas == 1]

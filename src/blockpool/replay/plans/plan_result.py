@@ -10,6 +10,7 @@ from blockpool.replay.curves.policy_points import PolicyPoint
 from blockpool.replay.plans.model_memory import ModelMemory
 from blockpool.replay.plans.model_shape import ModelShape
 from blockpool.replay.plans.plan_settings import PlanSettings
+from blockpool.replay.plans.shared_pool import SharedPool, shared_pool
 from blockpool.replay.plans.trace_facts import TraceFacts
 from blockpool.replay.settings import ReplaySettings
 
@@ -100,6 +101,11 @@ class Plan:
     policy_points: tuple[PolicyPoint, ...] = ()
 
     @property
+    def shared_pool(self) -> SharedPool | None:
+        """What to replay for the true hits of a model with windows; see `shared_pool`."""
+        return shared_pool(self.shape, self.memory, self.settings)
+
+    @property
     def pool_bytes(self) -> int:
         """Bytes of one GPU that are left for the pool."""
         return (
@@ -138,6 +144,7 @@ def plan_as_dict(trace: str, plan: Plan, *, version: str, compiled: bool) -> dic
         "pool_bytes": plan.pool_bytes,
         "fleets": [_fleet_as_dict(fleet) for fleet in plan.fleets],
         "shared_hit_tokens": plan.shared_hit_tokens,
+        "shared_pool": None if plan.shared_pool is None else asdict(plan.shared_pool),
     }
 
 

@@ -156,6 +156,12 @@ def plan_notes(plan: Plan) -> list[str]:
             "The pool holds the layers that see all tokens. A hit also needs the window or state at its end, which "
             "this plan takes to be there: an upper bound of hits (docs/plan.md)."
         )
+    shared = plan.shared_pool
+    if shared is not None and facts.equal_blocks:
+        notes.append(
+            "As vLLM pools such a model, all layers draw from one pool. What they find there: "
+            f"blockpool replay --blocks {shared.blocks} --attention '{shared.attention}'"
+        )
     if memory.vllm_block_size is not None and facts.block_size < memory.vllm_block_size:
         notes.append(f"vLLM would raise the block size of this model to {memory.vllm_block_size:,} tokens.")
     if not facts.equal_blocks:

@@ -32,6 +32,7 @@ class Arrivals:
     """The requests in order of arrival, one looked at ahead.
 
     Attributes:
+        first: The first request of all.
         next_ns: When the next one comes, in nanoseconds of the engine's clock; None after the last.
     """
 
@@ -60,6 +61,7 @@ class Arrivals:
         self._line_of_latest = line_of_latest
         self.next_ns: int | None = None
         first = next(requests)
+        self.first = first
         self._next: TraceRequest | None = first
         if first.timestamp_ms is None and self._rate is None:
             if settings.speed is not None:

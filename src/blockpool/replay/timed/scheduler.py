@@ -13,13 +13,11 @@ from __future__ import annotations
 import heapq
 from collections import deque
 
-from blockpool.core.pool import BlockPool
 from blockpool.replay.keys import KeyMaker
-from blockpool.replay.pool_run import POOL_BLOCK_SIZE
 from blockpool.replay.rules import plan_request
-from blockpool.replay.settings import ENGINE_RULES, ReplaySettings
+from blockpool.replay.settings import ReplaySettings
 from blockpool.replay.timed.arrivals import Arrivals
-from blockpool.replay.timed.pool_access import PoolAccess
+from blockpool.replay.timed.manager_access import access_for
 from blockpool.replay.timed.timed_request import TimedRequest
 from blockpool.replay.timed.timed_settings import TimedSettings
 from blockpool.replay.timed.timed_statistics import TimedStatistics
@@ -83,21 +81,16 @@ class Scheduler:
         self.statistics = TimedStatistics(
             blocks, settings, first_measured, self._key_maker, pictures=pictures
         )
-        self.pool = BlockPool(
-            blocks + 1,
-            True,
-            POOL_BLOCK_SIZE,
-            metrics_collector=self.statistics.collector,
-            reuse_uncached_first=settings.reuse_uncached_first,
+        self._access = access_for(
+            blocks, settings, self.statistics, arrivals.first, step_tokens=timed.max_batched_tokens
         )
+        self.pool = self._access.pool
         self.taken = 0
         self._arrivals = arrivals
         self._blocks = blocks
         self._timed = timed
         self._settings = settings
-        self._grows = settings.rules == ENGINE_RULES
         self._one_by_one = one_by_one
-        self._access = PoolAccess(self.pool, settings.rules, self.statistics)
         self._clock = self.statistics.clock
         self._decode_step_ns = timed.decode_step_ns
         self._step_number = 0
@@ -163,6 +156,7 @@ class Scheduler:
             timed = TimedRequest(arrivals.pop(), self.taken, self._settings.rules)
             self.taken += 1
             statistics.arrived(timed.number, now_ns, self.pool)
+            timed.num_blocks = self._access.num_blocks(timed)
             if timed.num_blocks <= self._blocks:
                 timed.plan = plan_request(timed.request, self._settings.rules, self._key_maker)
                 self._waiting.append(timed)
@@ -204,13 +198,13 @@ class Scheduler:
             if timed is None:
                 return
             found = self._access.look_up(timed)
-            timed.computed = timed.layout.tokens_in(len(found))
+            timed.computed = timed.layout.tokens_in(found.num_blocks)
             num_tokens = min(timed.prefill_target - timed.computed, step.left)
             if not self._access.has_room(timed, timed.computed + num_tokens, found):
                 return
             step.happened = True
-            self.statistics.admitted(timed, len(found), self._access.is_resident)
-            self._access.allocate(timed, timed.computed + num_tokens, found)
+            self.statistics.admitted(timed, found.num_blocks, self._access.is_resident)
+            self._access.admit(timed, timed.computed + num_tokens, found)
             self._waiting.popleft()
             self._num_admissions += 1
             self._running[self._num_admissions] = timed
@@ -236,13 +230,12 @@ class Scheduler:
         Returns:
             False: it has been preempted.
         """
-        while not self._access.has_room(timed, num_tokens):
+        while not self._access.grow(timed, num_tokens):
             youngest = next(reversed(self._running))
             self._preempt(youngest)
             step.preempted = True
             if youngest == admission:
                 return False
-        self._access.allocate(timed, num_tokens)
         return True
 
     def _preempt(self, admission: int) -> None:
@@ -275,7 +268,7 @@ class Scheduler:
                 self._note_next_event(admission, timed, timed.prefill_target)
 
     def _note_next_event(self, admission: int, timed: TimedRequest, token: int) -> None:
-        next_token = timed.next_event(token, grows=self._grows)
+        next_token = self._access.next_event(timed, token)
         heapq.heappush(self._events, (next_token + timed.step_offset, admission))
 
     def _skip_quiet_steps(self) -> None:

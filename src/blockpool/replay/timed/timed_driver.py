@@ -9,9 +9,9 @@ from dataclasses import replace
 from functools import partial
 
 from blockpool.replay.arguments import as_instance, check_trace, known_requests
+from blockpool.replay.attention.manager_run import start_run
 from blockpool.replay.driver import Progress, find_window, first_of, open_trace
 from blockpool.replay.parallel import play_sizes
-from blockpool.replay.pool_run import PoolRun
 from blockpool.replay.settings import ENGINE_RULES, LAST_HALF, ReplaySettings, check_pool_blocks
 from blockpool.replay.timed.arrivals import Arrivals
 from blockpool.replay.timed.scheduler import Scheduler
@@ -168,14 +168,16 @@ class _Play:
         self._settings = settings
         self._first_measured = first_measured
         self._pictures = pictures
-        # Of this one only the counts are wanted.
-        bare = replace(settings, check_every=0, sample_rate=_FOLLOW_NOTHING, explain=False, tag=None)
-        self._sequential = PoolRun(blocks, bare)
 
     def all(
         self, requests: Iterator[TraceRequest], progress: Progress | None, reader: TraceReader | None = None
     ) -> None:
         """Plays them; `reader` is where they come from, if that is a file."""
+        # Of this one only the counts are wanted.
+        bare = replace(self._settings, check_every=0, sample_rate=_FOLLOW_NOTHING, explain=False, tag=None)
+        self._sequential, requests = start_run(
+            requests, self._blocks, bare, step_tokens=self._timed.max_batched_tokens
+        )
         arrivals = Arrivals(
             self._also_played(requests), self._timed, lambda: None if reader is None else reader.line
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from blockpool.core.block import KVCacheBlock
+from blockpool.replay.attention.managed_pool import ManagedRequest
 from blockpool.replay.rules import RequestPlan
-from blockpool.replay.settings import ENGINE_RULES
 from blockpool.replay.timed.arrivals import Arrival
 from blockpool.replay.timed.block_layout import BlockLayout
 from blockpool.trace.request import TraceRequest
@@ -29,8 +29,11 @@ class TimedRequest:
             blocks to hold is without output of which only the length is known.
         total_tokens: Prompt + output - 1, where an output that is not known or empty counts as one token.
         prefill_target: The prompt; after a preemption also what had been generated.
-        blocks: Blocks that it holds, in order.
-        num_indexed: So many of them have been offered to the index.
+        num_blocks: Blocks that it needs when it runs alone. Set when it is first considered.
+        blocks: By trace rules, blocks that it holds, in order.
+        num_indexed: By trace rules, so many of them have been offered to the index.
+        managed: By engine rules, itself as the manager sees it.
+        position: By engine rules and full attention, how far the manager thinks it is.
         computed: Tokens computed, while it prefills.
         most_computed: Tokens that have been computed at any time, also before a preemption.
         step_offset: While it decodes, step s computes token s - `step_offset`.
@@ -45,10 +48,13 @@ class TimedRequest:
         "has_first_token",
         "layout",
         "line",
+        "managed",
         "most_computed",
+        "num_blocks",
         "num_indexed",
         "number",
         "plan",
+        "position",
         "prefill_target",
         "request",
         "step_offset",
@@ -66,36 +72,27 @@ class TimedRequest:
         self.plan = NO_PLAN
         self.total_tokens = request.prompt_tokens + max(num_output_tokens(request), 1) - 1
         self.prefill_target = request.prompt_tokens
+        self.num_blocks = 0
         self.blocks: list[KVCacheBlock] = []
         self.num_indexed = 0
+        self.managed: ManagedRequest | None = None
+        self.position = 0
         self.computed = 0
         self.most_computed = 0
         self.step_offset = 0
         self.was_admitted = False
         self.has_first_token = False
 
-    @property
-    def num_blocks(self) -> int:
-        """Blocks that it holds at its end."""
-        return self.layout.blocks_for(self.total_tokens)
-
-    def max_hit_blocks(self, rules: str) -> int:
-        """Leading blocks that may come from the cache: under engine rules one token is always computed."""
-        return self.layout.full_blocks(self.prefill_target - (rules == ENGINE_RULES))
-
-    def next_event(self, token: int, *, grows: bool) -> int:
-        """The next token, after `token`, at which more happens than being computed.
+    def next_event(self, token: int, *, num_blocks: int) -> int:
+        """The next token, after `token`, at which more happens than being computed, where output takes blocks.
 
         Args:
             token: The one computed last, below `total_tokens`.
-            grows: Whether output takes blocks.
+            num_blocks: Blocks that it holds: all from the first on.
 
         Returns:
             The first of: the one that fills a block that can be indexed, the one that needs a new block, the last.
         """
-        if not grows:
-            return self.total_tokens
-        num_blocks = len(self.blocks)
         capacity = self.layout.tokens_in(num_blocks)
         if token >= capacity or num_blocks > len(self.plan.keys):
             capacity += 1
