@@ -75,3 +75,17 @@ def num_preemptions_to_count(request: RequestArg) -> int:
         return as_count("request.num_preemptions", request.num_preemptions)
     except AttributeError as error:
         raise ArgumentError("request", request, str(error)) from None
+
+
+def num_wanted(
+    coordinator: KVCacheCoordinator, demand: Demand, computed: tuple[Sequence[KVCacheBlock], ...]
+) -> int:
+    """Free blocks that the demand takes, those of its hits that nobody holds included. O(hits)."""
+    return coordinator.get_num_blocks_to_allocate(
+        demand.request_id,
+        demand.num_slots,
+        computed,
+        demand.num_encoder_tokens,
+        demand.total_computed,
+        demand.num_main,
+    )

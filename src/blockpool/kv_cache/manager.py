@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final, final
 
 from blockpool.core.arguments import as_bool, as_count, as_size
@@ -12,7 +12,7 @@ from blockpool.core.events import KVCacheEvent
 from blockpool.core.pool import BlockPool
 from blockpool.core.types import BoolArg, IntArg, MetricsCollector, StrArg
 from blockpool.errors import ArgumentError, ConfigError, OutOfBlocksError
-from blockpool.kv_cache.admission import checked_hits, looked_up, num_preemptions_to_count
+from blockpool.kv_cache.admission import checked_hits, looked_up, num_preemptions_to_count, num_wanted
 from blockpool.kv_cache.blocks import KVCacheBlocks, empty_blocks
 from blockpool.kv_cache.checks import as_id, as_request_id
 from blockpool.kv_cache.config import KVCacheConfig
@@ -349,7 +349,7 @@ class KVCacheManager:
         counted = num_preemptions_to_count(request) if self.log_stats and self.enable_caching else -1
         num_free = self.block_pool.get_num_free_blocks()
         at_most = coordinator.max_blocks(demand.num_slots, demand.num_encoder_tokens)
-        if at_most > num_free and self._num_wanted(demand, computed) > num_free:  # counting is O(hits)
+        if at_most > num_free and num_wanted(coordinator, demand, computed) > num_free:  # counting is O(hits)
             return None
         coordinator.allocate_new_computed_blocks(
             demand.request_id, computed, demand.num_local, demand.total_computed - demand.num_local
@@ -374,7 +374,7 @@ class KVCacheManager:
             coordinator.require_cacheable(request, empty, demand.total_computed, demand.num_to_cache)
         num_lacking = 0
         if takes:
-            num_lacking = self._num_wanted(demand, empty) - self.block_pool.get_num_free_blocks()
+            num_lacking = num_wanted(coordinator, demand, empty) - self.block_pool.get_num_free_blocks()
         if num_lacking > 0:
             if not skips:
                 return None
@@ -396,13 +396,3 @@ class KVCacheManager:
             coordinator.cache_blocks(request, demand.num_to_cache)
         coordinator.look_ahead(demand.request_id, demand.total_computed)
         return new_blocks
-
-    def _num_wanted(self, demand: Demand, computed: tuple[Sequence[KVCacheBlock], ...]) -> int:
-        return self.coordinator.get_num_blocks_to_allocate(
-            demand.request_id,
-            demand.num_slots,
-            computed,
-            demand.num_encoder_tokens,
-            demand.total_computed,
-            demand.num_main,
-        )
