@@ -69,8 +69,8 @@ def times(requests: Iterator[TraceRequest], **fields: Any) -> list[int]:
     found = []
     while arrivals.next_ns is not None:
         expected = arrivals.next_ns
-        request, time_ns = arrivals.pop()
-        assert time_ns == expected
+        request, time_ns, line = arrivals.pop()
+        assert (time_ns, line) == (expected, None)
         assert request.block_ids == [len(found)]
         found.append(time_ns)
     return found
