@@ -37,7 +37,8 @@ class Source:
                 and node.func.attr in KINDS
             ):
                 given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-                self.made[ast.literal_eval(given["name"])] = (KINDS[node.func.attr], given)
+                if isinstance(given["name"], ast.Constant):
+                    self.made[given["name"].value] = (KINDS[node.func.attr], given)
 
 
 @pytest.fixture(scope="module")
