@@ -11,7 +11,8 @@ from blockpool.integrations.pool_metrics import PoolMetrics
 from blockpool.integrations.pool_snapshot import PrefixCacheTotals
 from blockpool.kv_cache import PrefixCacheStats
 from tests.core.support import FakeClock, FakeRequest, chain
-from tests.events.support import PoolRun
+from tests.events.support import GENEROUS_SECONDS, PoolRun, publisher
+from tests.events.test_publisher import StalledSocket
 from tests.kv_cache.support import admit, full, make_manager, make_request, run_once
 
 from .support import Engine
@@ -178,6 +179,40 @@ def test_counts_of_the_publisher(engine: Engine) -> None:
     assert seen is not None
     assert (seen.num_batches, seen.num_sent, seen.num_dropped, seen.num_waiting) == (1, 1, 0, 0)
     assert PoolMetrics(engine.manager).snapshot.publisher is None
+
+
+def test_what_a_stalled_publisher_drops_is_seen() -> None:
+    """Number 8 of the faults that people met."""
+    run = PoolRun(1)
+    with publisher(max_queue_size=2) as made:
+        metrics = PoolMetrics(run.pool, publisher=made)
+        made._worker._pub = stalled = StalledSocket(made._worker._pub)  # type: ignore[assignment]
+        made.publish(run.batch(20))
+        assert stalled.stalled.wait(GENEROUS_SECONDS)
+        for _ in range(5):
+            made.publish(run.batch(20))
+        metrics.update()
+        seen = metrics.snapshot.publisher
+        assert seen is not None
+        assert (seen.num_batches, seen.num_sent, seen.num_dropped) == (6, 0, 3)
+        assert seen.num_waiting >= 2
+        stalled.go.set()
+        assert made.flush(GENEROUS_SECONDS)
+        metrics.update()
+        seen = metrics.snapshot.publisher
+        assert seen is not None
+        assert (seen.num_sent, seen.num_dropped, seen.num_waiting) == (3, 3, 0)
+
+
+def test_a_closed_publisher_is_still_shown() -> None:
+    run = PoolRun(1)
+    with publisher() as made:
+        metrics = PoolMetrics(run.pool, publisher=made)
+        made.publish(run.batch(20))
+    metrics.update()
+    seen = metrics.snapshot.publisher
+    assert seen is not None
+    assert (seen.num_batches, seen.num_sent) == (1, 1)
 
 
 def test_a_snapshot_cannot_be_changed(engine: Engine) -> None:
