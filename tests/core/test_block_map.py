@@ -119,6 +119,29 @@ def test_a_key_can_come_back_after_it_is_emptied() -> None:
     assert len(index) == 1
 
 
+def test_duplicates_are_counted() -> None:
+    index, _ = filled(4, 6, 5)
+    index.insert(KEY_A1, block_of(7, KEY_A1))
+    assert (len(index), index.num_duplicates()) == (2, 2)
+    for number, left in ((9, 2), (4, 1), (5, 0), (6, 0), (7, 0)):
+        index.pop(KEY_A, number)
+        assert index.num_duplicates() == left
+    assert len(index) == 1
+
+
+def test_a_dict_that_lost_count_is_damaged() -> None:
+    index = DictIndex()
+    index.insert(b"a", KVCacheBlock(1))
+    index.insert(b"a", KVCacheBlock(2))
+    assert index.damage() is None
+    several = index.entry(b"a")
+    assert isinstance(several, dict)
+    del several[2]
+    assert index.damage() == "1 later blocks are counted, 0 are there"
+    several.clear()
+    assert index.damage() == "nothing is under 61"
+
+
 def test_a_block_inserted_twice_is_there_once() -> None:
     index, (block,) = filled(1)
     index.insert(KEY_A, block)
@@ -167,7 +190,16 @@ def test_the_cache_view_writes_through() -> None:
     view[KEY_B] = second
     assert index.get_one_block(KEY_B) is second
     view[KEY_B] = {4: block, 6: second}
+    assert index.num_duplicates() == 1
+    view[KEY_B] = second
+    assert index.num_duplicates() == 0
+    view[KEY_B] = {4: block, 6: second}
     assert index.pop(KEY_B, 4) is block
+    assert index.num_duplicates() == 0
+    view[KEY_B] = {4: block, 6: second}
+    del view[KEY_B]
+    assert index.num_duplicates() == 0
+    view[KEY_B] = {6: second}
     assert index.get_one_block(KEY_B) is second
     index._cache.clear()
     assert len(index) == len(view) == 0

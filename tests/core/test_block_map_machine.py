@@ -68,6 +68,7 @@ class MapMachine(RuleBasedStateMachine):
     @invariant()
     def agrees(self) -> None:
         assert len(self.index) == len(self.model)
+        assert self.index.num_duplicates() == sum(len(under) - 1 for under in self.model.values())
         for full_key in KEYS:
             under = self.model.get(full_key)
             assert self.index.get_one_block(full_key) is (under[0] if under else None)

@@ -258,6 +258,8 @@ class PoolMachine(RuleBasedStateMachine):
             return
         assert snapshot(self.pool) == self.model.state()
         self.pool.check_invariants()
+        num_duplicates = self.pool.cached_block_hash_to_block.num_duplicates()
+        assert num_duplicates == sum(len(under) - 1 for under in self.model.index.values())
         held = [0] * self.pool.num_gpu_blocks
         for table in self.tables:
             for block in table.blocks:

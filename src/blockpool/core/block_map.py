@@ -146,6 +146,13 @@ class BlockHashToBlockMap:
         number = as_int("block_id", block_id)
         return self.find_group(get_group_id(key)).pop(get_block_hash(key), number)
 
+    def num_duplicates(self) -> int:
+        """Blocks that stand beside another one under the same key. O(groups)."""
+        total = 0
+        for index in self._groups.values():
+            total += index.num_blocks() - len(index)
+        return total
+
     def __len__(self) -> int:
         total = 0
         for index in self._groups.values():

@@ -21,13 +21,15 @@ class DictIndex(GroupIndex):
     """Any blocks, under any hashes, whatever hash they carry themselves.
 
     Nearly every hash has one block, which is stored bare; only a second one makes the entry a dict by block id, in the
-    order of insertion. That keeps thousands of small dicts away from the garbage collector.
+    order of insertion. That keeps thousands of small dicts away from the garbage collector. Only those dicts are
+    counted, so that a hash with one block costs no count.
     """
 
-    __slots__ = ("entries",)
+    __slots__ = ("_num_later", "entries")
 
     def __init__(self) -> None:
         self.entries: dict[bytes, Entry] = {}
+        self._num_later: int = 0
 
     def get(self, block_hash: bytes) -> KVCacheBlock | None:
         """See `GroupIndex`."""
@@ -42,9 +44,11 @@ class DictIndex(GroupIndex):
         if entry is block:
             return
         if isinstance(entry, KVCacheBlock):
-            self.entries[block_hash] = {entry.block_id: entry, block.block_id: block}
+            self.put(block_hash, {entry.block_id: entry, block.block_id: block})
         else:
+            num_before = len(entry)
             entry[block.block_id] = block
+            self._num_later += len(entry) - num_before
 
     def takes(self, block_hash: bytes, block: KVCacheBlock) -> bool:
         """Always."""
@@ -64,6 +68,8 @@ class DictIndex(GroupIndex):
         block = entry.pop(block_id, None)
         if not entry:
             del self.entries[block_hash]
+        elif block is not None:
+            self._num_later -= 1
         return block
 
     def find(self, block_hash: bytes, block_id: int) -> KVCacheBlock | None:
@@ -176,11 +182,8 @@ class DictIndex(GroupIndex):
         return len(blocks), num_dropped
 
     def num_blocks(self) -> int:
-        """See `GroupIndex`. O(number of hashes)."""
-        total = 0
-        for entry in self.entries.values():
-            total += 1 if isinstance(entry, KVCacheBlock) else len(entry)
-        return total
+        """See `GroupIndex`."""
+        return len(self.entries) + self._num_later
 
     def hashes(self) -> list[bytes]:
         """See `GroupIndex`; in the order of insertion."""
@@ -192,18 +195,35 @@ class DictIndex(GroupIndex):
 
     def put(self, block_hash: bytes, entry: Entry) -> None:
         """Puts an entry in the place of whatever stands under the hash."""
+        replaced = self.entries.get(block_hash)
+        if replaced is not None:
+            self._num_later -= _num_later_of(replaced)
         self.entries[block_hash] = entry
+        self._num_later += _num_later_of(entry)
 
     def discard(self, block_hash: bytes) -> bool:
         """See `GroupIndex`."""
-        return self.entries.pop(block_hash, None) is not None
+        entry = self.entries.pop(block_hash, None)
+        if entry is None:
+            return False
+        self._num_later -= _num_later_of(entry)
+        return True
 
     def damage(self) -> str | None:
         """See `GroupIndex`."""
+        num_later = 0
         for block_hash, entry in self.entries.items():
             if not isinstance(entry, KVCacheBlock) and not entry:
                 return f"nothing is under {block_hash.hex()}"
+            num_later += _num_later_of(entry)
+        if num_later != self._num_later:
+            return f"{self._num_later} later blocks are counted, {num_later} are there"
         return None
 
     def __len__(self) -> int:
         return len(self.entries)
+
+
+def _num_later_of(entry: Entry) -> int:
+    """Blocks beyond the first; -1 for an empty dict, which no hash should have."""
+    return 0 if isinstance(entry, KVCacheBlock) else len(entry) - 1

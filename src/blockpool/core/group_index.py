@@ -99,7 +99,7 @@ class GroupIndex(ABC):
 
     @abstractmethod
     def num_blocks(self) -> int:
-        """Blocks under all hashes together. At most O(number of hashes)."""
+        """Blocks under all hashes together. O(1)."""
 
     @abstractmethod
     def hashes(self) -> list[bytes]:

@@ -199,7 +199,7 @@ class PackedIndex(GroupIndex):
         return stop, num_dropped
 
     def num_blocks(self) -> int:
-        """See `GroupIndex`. O(1)."""
+        """See `GroupIndex`."""
         return self._num_slots_used + self._num_later
 
     def hashes(self) -> list[bytes]:
