@@ -41,7 +41,9 @@ def test_models_without_one(model: str) -> None:
 
 def test_kinds_of_almost_equal_number_make_two_groups() -> None:
     layers = [AttentionLayers(count, 8, 128, window) for count, window in ((10, None), (12, 512), (11, 256))]
-    shape = ModelShape("a", "bf16", (layers[0],), (layers[1], layers[2]))
+    shape = ModelShape(
+        name="a", dtype="bf16", query_heads=32, full=(layers[0],), sliding=(layers[1], layers[2])
+    )
     pool = pool_of(shape, tensor_parallel=4)
     assert pool is not None
     assert pool.attention == "hybrid:full+sliding:512+sliding:256"
