@@ -39,6 +39,18 @@ def as_instance(field: str, value: object, kind: type[T]) -> T:
     raise ArgumentError(field, value, f"needs to be of {kind.__name__}")
 
 
+def instance_or(field: str, value: object, kind: type[T], **defaults: object) -> T:
+    """An object of a class; for None, and nothing else, a new one.
+
+    Args:
+        defaults: What the new one is made of.
+
+    Raises:
+        ArgumentError: For anything else.
+    """
+    return kind(**defaults) if value is None else as_instance(field, value, kind)
+
+
 def check_trace(trace: object) -> None:
     """Raises ArgumentError unless it is a path, or can be iterated as requests can."""
     if isinstance(trace, (str, os.PathLike)):

@@ -83,6 +83,23 @@ class TimedRequest:
         """Leading blocks that may come from the cache: under engine rules one token is always computed."""
         return self.layout.full_blocks(self.prefill_target - (rules == ENGINE_RULES))
 
+    def next_change(self) -> int:
+        """While it prefills, the next token at which more happens than being computed.
+
+        Returns:
+            The first of: the one that fills a block, the one that needs a new block, the last of the prefill.
+        """
+        num_blocks = len(self.blocks)
+        capacity = self.layout.tokens_in(num_blocks)
+        if self.computed < capacity:
+            return min(capacity, self.prefill_target)
+        # Under trace rules there may be tokens behind the last block: output that is computed again.
+        return (
+            self.prefill_target
+            if self.layout.blocks_for(self.prefill_target) == num_blocks
+            else self.computed + 1
+        )
+
     def next_event(self, token: int, *, grows: bool) -> int:
         """The next token, after `token`, at which more happens than being computed.
 
