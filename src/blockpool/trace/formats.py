@@ -31,13 +31,15 @@ TOKEN_IDS = "token-ids"  # noqa: S105 - no password
 DEFAULT_TOKEN_BLOCK_SIZE = 16
 MOONCAKE_BLOCK_SIZE = 512
 MAX_BLOCK_SIZE = 2**31 - 1
+MAX_LENGTH = 2**53  # tokens of a prompt or an output
+MAX_TOKEN = 2**32 - 1
 MAX_TIMESTAMP_MS = 10**15  # thirty thousand years; keeps nanoseconds within what a float can tell apart
 MIN_BLOCK_ID = -(2**63)  # an id is a name, not a count: signed and unsigned 64-bit hashes both occur
 MAX_BLOCK_ID = 2**64 - 1
 
-_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_LENGTH)]
 _BlockSize = Annotated[int, msgspec.Meta(ge=1, le=MAX_BLOCK_SIZE)]
-_Token = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+_Token = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKEN)]
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 

@@ -11,8 +11,8 @@ from blockpool.core.extra_keys import MultiModalInput
 class TraceRequest:
     """One request of a trace.
 
-    Either `block_ids` or `token_ids` is set, never both. The readers check every field; whoever builds
-    requests by hand answers for them.
+    Either `block_ids` or `token_ids` is set, never both. The readers check every field; a request that was
+    built by hand is checked when it is played.
 
     Attributes:
         timestamp_ms: Arrival in milliseconds since the trace began, or None when the trace has no times.
