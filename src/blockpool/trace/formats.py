@@ -11,6 +11,7 @@ All may have `timestamp` (ms; on every line or on none) and `session_id`.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated
 
@@ -47,6 +48,8 @@ _Name = Annotated[str, msgspec.Meta(min_length=1)]
 _COMPLAINT = re.compile(
     r"Expected `([^`]+)`( of length [<>]= \d+| [<>]= \d+)?(?:, got `([^`]+)`)?(?: - at `([^`]*)`)?"
 )
+_MISSING = re.compile(r"Object missing required field `([^`]+)` - at `([^`]*)`")
+_TOO_LARGE = re.compile(r"(?:Integer value|Number) out of range - at `([^`]*)`")
 _JSON_TYPES = {
     "int": "an integer",
     "float": "a number",
@@ -143,8 +146,7 @@ class LineParser:
         except msgspec.ValidationError as error:
             raise BadLineError(_in_our_words(_one_line(str(error)))) from None
         except msgspec.DecodeError as error:
-            reason = _one_line(str(error)).removeprefix("JSON is malformed: ")
-            raise BadLineError(f"not JSON: {reason}") from None
+            raise BadLineError(f"not JSON: {_why_no_json(error, text)}") from None
         except RecursionError:
             raise BadLineError("not JSON that can be read: nested too deeply") from None
 
@@ -179,7 +181,7 @@ class LineParser:
             token_ids=tokens,
             output_token_ids=output,
             output_tokens=line.output_length if output is None else len(output),
-            session_id=None if line.session_id is None else str(line.session_id),
+            session_id=line.session_id,
             lora=line.lora,
             salt=line.salt,
             images=None if line.images is None else _checked_images(line.images, len(tokens)),
@@ -209,7 +211,7 @@ class LineParser:
             block_ids=ids,
             block_tokens=line.block_tokens,
             output_tokens=line.output_length,
-            session_id=None if line.session_id is None else str(line.session_id),
+            session_id=line.session_id,
         )
 
 
@@ -270,6 +272,12 @@ def _shown(value: int | None) -> str:
 
 def _in_our_words(text: str) -> str:
     """What msgspec says of a value: "Expected `int` >= 0 - at `$.input_length`" and the like."""
+    match = _MISSING.fullmatch(text)
+    if match is not None:
+        return f"{_place(match[2])}: {match[1]} missing"
+    match = _TOO_LARGE.fullmatch(text)
+    if match is not None:
+        return f"{_place(match[1])}: a number that is too large"
     match = _COMPLAINT.fullmatch(text)
     if match is None:
         return text
@@ -284,7 +292,24 @@ def _in_our_words(text: str) -> str:
     words += " is needed"
     if got:
         words += f", not {_JSON_TYPES.get(got, got)}"
-    return f"{place.removeprefix('$').removeprefix('.') or 'the line'}: {words}" if place else words
+    return f"{_place(place)}: {words}" if place else words
+
+
+def _place(path: str) -> str:
+    """A path of msgspec's, "$.images[0]", without its root."""
+    return path.removeprefix("$").removeprefix(".") or "the line"
+
+
+def _why_no_json(error: msgspec.DecodeError, text: bytes) -> str:
+    reason = _one_line(str(error)).removeprefix("JSON is malformed: ")
+    if reason != "Input data was truncated":
+        return reason
+    # It says so of half a surrogate pair, too, which the standard library lets pass.
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return "it ends in the middle"
+    return "half of a surrogate pair in a string"
 
 
 def _one_line(text: str) -> str:

@@ -26,8 +26,11 @@ def check_request(request: TraceRequest) -> None:
         _check_int("block_size", request.block_size, 1, MAX_BLOCK_SIZE)
     if request.output_tokens is not None:
         _check_int("output_tokens", request.output_tokens, 0, MAX_LENGTH)
-    for field in ("session_id", "lora", "salt", "tag"):
-        _check_text(field, getattr(request, field), may_be_empty=field in ("session_id", "tag"))
+    for field in ("lora", "salt", "tag"):
+        _check_text(field, getattr(request, field), may_be_empty=field == "tag")
+    session_id = request.session_id
+    if type(session_id) is not int:  # not `isinstance`: neither True nor False
+        _check_text("session_id", session_id, may_be_empty=True)
     if request.token_ids is not None:
         _check_tokens(request)
     elif request.block_ids is not None:
