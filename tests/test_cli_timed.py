@@ -202,6 +202,7 @@ def test_an_order_that_is_wrong(tmp_path: Path) -> None:
         done = run("replay", trace, "--blocks", sizes, "--timed")
         assert (done.returncode, done.stdout) == (1, b"")
         assert done.stderr.decode() == (
-            f"blockpool: {trace}:2: timestamp 5 ms comes before 9 ms of line 1; --sort (in Python: sort=True) plays by time\n"
+            f"blockpool: {trace}:2: timestamp 5 ms comes before 9 ms of line 1; "
+            "--sort (in Python: sort=True) plays by time\n"
         )
     assert invoke("replay", trace, "--blocks", "6", "--timed", "--sort").stdout

@@ -91,7 +91,25 @@ def test_any_field_can_be_a_tag(value: object, tag: str | None) -> None:
 
 
 def test_no_two_values_are_one_tag() -> None:
-    values = [1, "1", '"1"', 1.0, "1.0", True, "true", False, "false", "1e5", 1e5, -1, "-1", "null", "a", '"a"', ""]
+    values = [
+        1,
+        "1",
+        '"1"',
+        1.0,
+        "1.0",
+        True,
+        "true",
+        False,
+        "false",
+        "1e5",
+        1e5,
+        -1,
+        "-1",
+        "null",
+        "a",
+        '"a"',
+        "",
+    ]
     parser = LineParser(tag_field="user")
     tags = [parser.parse(mooncake(user=value)).tag for value in values]
     assert len(set(tags)) == len(values)

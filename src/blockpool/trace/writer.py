@@ -76,7 +76,9 @@ def write_trace(
     prefix_ids = PrefixIds(block_size)
     written = 0
     for request in requests:
-        fields = _token_fields(request) if trace_format == TOKEN_IDS else _mooncake_fields(request, prefix_ids)
+        fields = (
+            _token_fields(request) if trace_format == TOKEN_IDS else _mooncake_fields(request, prefix_ids)
+        )
         if trace_format == MOONCAKE and block_size != MOONCAKE_BLOCK_SIZE:
             fields["block_size"] = block_size
         file.write(json.dumps(fields, separators=(",", ":")).encode() + b"\n")

@@ -23,8 +23,8 @@ class ReportFile:
 
         Raises:
             MissingExtraError: The packages of the extra `report` are not there.
-            ConfigError: The name is empty or "-", or is that of something that is no regular file, or of links that lead
-                nowhere but to each other.
+            ConfigError: The name is empty or "-", or is that of something that is no regular file, or of a
+                link that leads back to itself.
         """
         if not os.fspath(path):
             raise ConfigError("html", path, "the name is empty")
