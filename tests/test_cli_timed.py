@@ -188,7 +188,7 @@ def test_options_that_need_timed(option: list[str]) -> None:
         (["--prefill-rate", "0"], "--prefill-rate 0.0: must be"),
         (["--decode-rate", "-1"], "--decode-rate -1.0: must be"),
         (["--max-running", "0"], "--max-running"),
-        (["--max-batched-tokens", "9"], "must be at least max_running, 256"),
+        (["--max-batched-tokens", "9"], "must be at least max_running, by default 256"),
         (["--hash", "sha256"], "--hash is for traces of token ids"),
     ],
 )
