@@ -133,6 +133,7 @@ def test_json_schema() -> None:
         "sample_rate": None,
         "explain": False,
         "tag": None,
+        "attention": "full",
     }
     assert [result["blocks"] for result in report["results"]] == [800, 2000]
     result = report["results"][0]
@@ -217,7 +218,7 @@ def test_standard_input(sizes: str, window: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["t.jsonl", "t.jsonl.gz", "t.jsonl.zst"])
-@pytest.mark.parametrize("trace_format", ["tokens", "mooncake"])
+@pytest.mark.parametrize("trace_format", ["token-ids", "mooncake"])
 def test_generate_and_replay(tmp_path: Path, name: str, trace_format: str) -> None:
     path = str(tmp_path / name)
     options = ["--requests", "30", "--seed", "5", "--format", trace_format]

@@ -14,6 +14,8 @@ import pytest
 pytest.importorskip("click.testing", reason="the extra cli is not installed")
 pytest.importorskip("altair", reason="the extra report is not installed")
 
+from blockpool.replay.plans.model_catalog import CATALOG
+from blockpool.trace import source
 from blockpool.trace.demo import DEMO_TRACE
 
 from .cli_support import REPLAY_DEMO, invoke, run, run_python
@@ -157,6 +159,59 @@ def test_the_trace_itself_is_not_overwritten(tmp_path: Path) -> None:
     arguments = ["replay", str(path), "--blocks", "800", "--html", str(path)]
     assert "is the trace itself" in invoke(*arguments, exit_code=2).stderr
     assert path.read_bytes() == DEMO_TRACE.read_bytes()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links and open files are another thing on this platform")
+@pytest.mark.parametrize("target", ["trace", "hard", "soft"])
+def test_nor_when_it_is_standard_input(tmp_path: Path, target: str) -> None:
+    path = tmp_path / "trace"
+    path.write_bytes(DEMO_TRACE.read_bytes())
+    (tmp_path / "hard").hardlink_to(path)
+    (tmp_path / "soft").symlink_to(path)
+    with path.open("rb") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "blockpool", "replay", "-", "--blocks", "800", "--html", target],
+            cwd=tmp_path,
+            stdin=file,
+            capture_output=True,
+            timeout=300,
+            check=False,
+        )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"is the trace itself" in done.stderr
+    assert path.read_bytes() == DEMO_TRACE.read_bytes()
+
+
+def test_files_that_are_called_as_a_trace_that_is_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("demo").touch()
+    Path("-").touch()
+    invoke(*REPLAY_DEMO, "--html", "demo")
+    assert Path("demo").read_bytes().startswith(b"<!DOCTYPE html>")
+    line = b'{"token_ids":[1,2]}'
+    invoke("replay", "-", "--blocks", "5", "--html", "./-", input=line)
+    assert Path("-").read_bytes().startswith(b"<!DOCTYPE html>")
+    assert "is the trace itself" in invoke("curve", "./demo", "--html", "demo", exit_code=2).stderr
+
+
+def test_the_bundled_trace_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundled = tmp_path / "demo.jsonl.gz"
+    bundled.write_bytes(DEMO_TRACE.read_bytes())
+    monkeypatch.setattr(source, "DEMO_TRACE", bundled)  # what a fault might cost shall be a copy
+    assert "is the trace itself" in invoke(*REPLAY_DEMO, "--html", str(bundled), exit_code=2).stderr
+    assert bundled.read_bytes() == DEMO_TRACE.read_bytes()
+
+
+def test_a_config_that_is_read_is_not_overwritten(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(CATALOG["llama-3-8b"]), encoding="utf-8")
+    before = config.read_bytes()
+    for model in (tmp_path, config):
+        arguments = [str(model) if word == "llama-3-8b" else word for word in PLAN_DEMO]
+        assert "which is read, too" in invoke(*arguments, "--html", str(config), exit_code=2).stderr
+    assert config.read_bytes() == before
 
 
 def test_a_run_that_fails_leaves_nothing(tmp_path: Path) -> None:

@@ -35,7 +35,8 @@ def test_an_order_that_is_wrong(tmp_path: Path, command: list[str]) -> None:
         done = run(*command, *options, trace)
         assert (done.returncode, done.stdout) == (1, b"")
         assert done.stderr.decode() == (
-            f"blockpool: {trace}:3: timestamp 5 ms comes before 9 ms of line 2; --sort plays by time\n"
+            f"blockpool: {trace}:3: timestamp 5 ms comes before 9 ms of line 2; "
+            "--sort (in Python: sort=True) plays by time\n"
         )
     assert invoke(*command, "--sort", trace).stdout
 

@@ -188,7 +188,7 @@ def test_options_that_need_timed(option: list[str]) -> None:
         (["--prefill-rate", "0"], "--prefill-rate 0.0: must be"),
         (["--decode-rate", "-1"], "--decode-rate -1.0: must be"),
         (["--max-running", "0"], "--max-running"),
-        (["--max-batched-tokens", "9"], "must be at least max_running, 256"),
+        (["--max-batched-tokens", "9"], "must be at least max_running, by default 256"),
         (["--hash", "sha256"], "--hash is for traces of token ids"),
     ],
 )
@@ -202,6 +202,7 @@ def test_an_order_that_is_wrong(tmp_path: Path) -> None:
         done = run("replay", trace, "--blocks", sizes, "--timed")
         assert (done.returncode, done.stdout) == (1, b"")
         assert done.stderr.decode() == (
-            f"blockpool: {trace}:2: timestamp 5 ms comes before 9 ms of line 1; --sort plays by time\n"
+            f"blockpool: {trace}:2: timestamp 5 ms comes before 9 ms of line 1; "
+            "--sort (in Python: sort=True) plays by time\n"
         )
     assert invoke("replay", trace, "--blocks", "6", "--timed", "--sort").stdout

@@ -23,7 +23,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A small one, for the curve is slow when it is not compiled."""
     path = tmp_path_factory.mktemp("plan") / "chat.jsonl"
     with open_trace_for_writing(path) as file:
-        write_trace(generate("chat", 60, seed=1), file, "tokens", block_size=16)
+        write_trace(generate("chat", 60, seed=1), file, "token-ids", block_size=16)
     return str(path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,12 +17,16 @@ from blockpool.replay import (
     plan_capacity,
     replay,
     replay_many,
+    replay_timed,
+    replay_timed_many,
     study,
 )
-from blockpool.trace import TraceReader, generate, write_trace
+from blockpool.trace import TraceReader, TraceRequest, generate, write_trace
 
 any_replay: Any = replay
 any_many: Any = replay_many
+any_timed: Any = replay_timed
+any_timed_many: Any = replay_timed_many
 any_curve: Any = curve
 any_study: Any = study
 any_plan: Any = plan_capacity
@@ -119,3 +124,102 @@ def test_no_requests_are_an_error_as_an_empty_file_is(call: Callable[[], object]
 def test_an_empty_name(call: Callable[[], object]) -> None:
     with pytest.raises(BlockPoolError, match="the name is empty"):
         call()
+
+
+def tokens(**fields: Any) -> TraceRequest:
+    made: Any = {"timestamp_ms": 0, "prompt_tokens": 2, "block_size": 4, "token_ids": [1, 2], **fields}
+    return TraceRequest(**made)
+
+
+def ids(**fields: Any) -> TraceRequest:
+    made: Any = {"timestamp_ms": 0, "prompt_tokens": 6, "block_size": 4, "block_ids": [1, 2], **fields}
+    return TraceRequest(**made)
+
+
+BAD_REQUESTS = [
+    (tokens(timestamp_ms=math.nan), "timestamp_ms=nan: must be 0"),
+    (tokens(timestamp_ms=math.inf), "timestamp_ms=inf: must be 0"),
+    (tokens(timestamp_ms=-5), "timestamp_ms=-5: must be 0"),
+    (tokens(timestamp_ms=10**400), "timestamp_ms=1000"),
+    (tokens(timestamp_ms=10**5_000), "timestamp_ms=<int>: must be 0"),
+    (tokens(timestamp_ms="5"), "timestamp_ms='5': a number"),
+    (tokens(timestamp_ms=True), "timestamp_ms=True: a number"),
+    (tokens(prompt_tokens=0, token_ids=[]), "prompt_tokens=0: must be 1"),
+    (tokens(prompt_tokens=3), "prompt_tokens=3: but there are 2 token_ids"),
+    (tokens(prompt_tokens=2.0), "prompt_tokens=2.0: an integer"),
+    (tokens(block_size=0), "block_size=0: must be 1"),
+    (tokens(block_size=None), "block_size=None: is needed"),
+    (tokens(token_ids=[1, -1]), "token_ids=-1: each must be 0"),
+    (tokens(token_ids=[1, 2**32]), f"token_ids={2**32}: each must be 0"),
+    (tokens(token_ids=[1, "2"]), "token_ids='2': integers"),
+    (tokens(token_ids=(1, 2)), r"token_ids=\(1, 2\): a list"),
+    (tokens(token_ids=None), "token_ids=None: either these or block_ids"),
+    (tokens(block_ids=[1]), "block_ids=.1.: not beside token_ids"),
+    (tokens(output_token_ids=[2**32]), f"output_token_ids={2**32}: each"),
+    (tokens(output_tokens=-4), "output_tokens=-4: must be 0"),
+    (tokens(lora=5), "lora=5: text"),
+    (tokens(salt=""), "salt='': must not be empty"),
+    (tokens(tag=["a"]), "tag=.'a'.: text"),
+    (tokens(images=[("a", 0, 3)]), "images=3: must be 1 … 2"),
+    (tokens(images=[("a", 0, 2), ("b", 1, 1)]), "images=1: must be 2 … 1"),
+    (tokens(images=[5]), "images=5: a MultiModalInput"),
+    (ids(block_ids=[]), "block_ids=..: at least one"),
+    (ids(block_ids=[1, 2**64]), f"block_ids={2**64}: each must be"),
+    (ids(block_ids=[1]), "prompt_tokens=6: does not make 1 blocks of 4 tokens"),
+    (ids(block_size=None), "block_size=None: either this or block_tokens"),
+    (ids(block_tokens=[6]), "block_tokens=.6.: one is needed for each of 2"),
+    (ids(block_tokens=[3, 4]), "prompt_tokens=6: but block_tokens sum to 7"),
+    (ids(block_tokens=[1, 5]), "block_tokens=.1, 5.: one is above the block_size of 4"),
+    (ids(salt="a"), "salt='a': goes with token_ids only"),
+]
+
+
+@pytest.mark.parametrize(("request_", "words"), BAD_REQUESTS)
+@pytest.mark.parametrize(
+    "play",
+    [
+        lambda requests: replay(requests, 10),
+        lambda requests: replay(requests, 10, ReplaySettings(sort=True)),
+        lambda requests: replay_timed(requests, 10),
+        curve,
+        lambda requests: plan_capacity(requests, load_model_shape("llama-3-8b"), gpu()),
+    ],
+)
+def test_requests_that_cannot_be_right(
+    play: Callable[[list[TraceRequest]], object], request_: TraceRequest, words: str
+) -> None:
+    good = ids() if request_.token_ids is None else tokens()
+    with pytest.raises(TraceError, match=words) as caught:
+        play([good, request_])
+    assert (caught.value.path, caught.value.line) == ("<requests>", 2)
+
+
+@pytest.mark.parametrize("wrong", [0, "", {}, False])
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        (lambda wrong: any_replay("demo", 10, wrong), "settings"),
+        (lambda wrong: any_many("demo", [10], wrong), "settings"),
+        (lambda wrong: any_curve("demo", wrong), "settings"),
+        (lambda wrong: any_study("demo", wrong), "settings"),
+        (lambda wrong: any_plan("demo", load_model_shape("llama-3-8b"), gpu(), wrong), "replay"),
+        (lambda wrong: any_timed("demo", 10, wrong), "timed"),
+        (lambda wrong: any_timed("demo", 10, None, wrong), "settings"),
+        (lambda wrong: any_timed_many("demo", [10], wrong), "timed"),
+    ],
+)
+def test_only_none_stands_for_defaults(call: Callable[[object], object], field: str, wrong: object) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        call(wrong)
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("call", [replay, replay_timed])
+def test_true_is_no_number_of_blocks(call: Any) -> None:
+    with pytest.raises(ArgumentError, match="blocks=True"):
+        call("demo", True)
+
+
+def test_times_that_go_back_name_the_setting_that_helps() -> None:
+    with pytest.raises(TraceError, match=r"; sort=True plays by time$"):
+        replay([tokens(timestamp_ms=5), tokens(timestamp_ms=4)], 10)

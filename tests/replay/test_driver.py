@@ -169,7 +169,7 @@ def test_memory_follows_the_pool_not_the_trace(tmp_path: Path, window: str) -> N
 def test_generated_requests_can_be_played_without_a_file(tmp_path: Path) -> None:
     requests = list(generate("agent", 100, seed=4))
     with open_trace_for_writing(tmp_path / "t") as file:
-        write_trace(requests, file, "tokens", block_size=16)
+        write_trace(requests, file, "token-ids", block_size=16)
     settings = ReplaySettings(rules="engine")
     assert replay(requests, 3_000, settings).counts == replay(tmp_path / "t", 3_000, settings).counts
 

@@ -68,7 +68,7 @@ def test_token_ids() -> None:
     request = parser.parse(text)
     assert parser.format == TOKEN_IDS
     assert (request.timestamp_ms, request.token_ids, request.output_token_ids) == (1.5, [1, 2, 3], [4])
-    assert (request.output_tokens, request.block_size, request.session_id) == (1, 16, "7")
+    assert (request.output_tokens, request.block_size, request.session_id) == (1, 16, 7)
     assert (request.lora, request.salt, request.num_prompt_blocks) == ("a", "b", 1)
 
 
@@ -90,12 +90,48 @@ def test_any_field_can_be_a_tag(value: object, tag: str | None) -> None:
     assert LineParser().parse(mooncake(**{name: value})).tag is None
 
 
+def test_no_two_values_are_one_tag() -> None:
+    values = [
+        1,
+        "1",
+        '"1"',
+        1.0,
+        "1.0",
+        True,
+        "true",
+        False,
+        "false",
+        "1e5",
+        1e5,
+        -1,
+        "-1",
+        "null",
+        "a",
+        '"a"',
+        "",
+    ]
+    parser = LineParser(tag_field="user")
+    tags = [parser.parse(mooncake(user=value)).tag for value in values]
+    assert len(set(tags)) == len(values)
+    assert tags[:3] == ["1", '"1"', '"\\"1\\""']
+    assert tags[-3:] == ["a", '"\\"a\\""', ""]
+
+
+def test_a_number_that_no_float_holds_is_no_tag() -> None:
+    text = mooncake(user=1).replace(b'"user": 1', b'"user":1e400').replace(b'"user":1}', b'"user":1e400}')
+    with pytest.raises(BadLineError) as caught:
+        LineParser(tag_field="user").parse(text)
+    assert str(caught.value) == "'user' cannot be a tag: a number that is too large"
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
         ([], "'user' cannot be a tag: text, a number, true or false is needed, not a list"),
         ({}, "'user' cannot be a tag: text, a number, true or false is needed, not an object"),
         ("x" * 1_001, "'user' cannot be a tag: it has 1,001 characters, more than 1,000"),
+        (10**1_000, "'user' cannot be a tag: it has 1,001 characters, more than 1,000"),
+        (-(10**1_000), "'user' cannot be a tag: it has 1,002 characters, more than 1,000"),
     ],
 )
 def test_what_cannot_be_a_tag(value: object, reason: str) -> None:
@@ -147,9 +183,14 @@ def test_ids_are_names_and_may_be_any_64_bit_integer(block_id: int) -> None:
         (line(token_ids=[1], lora=5), "lora: a string is needed, not an integer"),
         (line(token_ids=[1], salt=""), "a string that is not empty is needed"),
         (line(token_ids=[1], session_id=[]), "session_id: "),
+        (b'{"token_ids":[1],"session_id":' + b"9" * 5_000 + b"}", "session_id: a number that is too large"),
+        (b'{"token_ids":[' + b"9" * 5_000 + b"]}", "token_ids[0]: a number that is too large"),
+        (b'{"token_ids":[1],"note":"\\ud800"}', "not JSON: half of a surrogate pair in a string"),
+        (b'{"token_ids":[1],"note":"a', "not JSON: it ends in the middle"),
+        (line(token_ids=[1], images=[{"id": "a"}]), "images[0]: offset missing"),
         (line(token_ids=[1], images={}), "images: a list is needed, not an object"),
         (line(token_ids=[1], images=[5]), "images[0]: an object is needed, not an integer"),
-        (line(token_ids=[1], images=[{"offset": 0, "length": 1}]), "missing required field `id`"),
+        (line(token_ids=[1], images=[{"offset": 0, "length": 1}]), "images[0]: id missing"),
         (line(token_ids=[1], images=[image("", 0, 1)]), "images[0].id: a string that is not empty is needed"),
         (
             line(token_ids=[1], images=[image("x", -1, 1)]),
@@ -167,7 +208,7 @@ def test_ids_are_names_and_may_be_any_64_bit_integer(block_id: int) -> None:
         (line(token_ids=[1], timestamp=-1), "timestamp out of range"),
         (line(token_ids=[1], timestamp=1e300), "timestamp out of range"),
         (line(token_ids=[1], timestamp=10**400), "timestamp out of range"),
-        (b'{"token_ids":[1],"timestamp":1e400}', "out of range"),
+        (b'{"token_ids":[1],"timestamp":1e400}', "timestamp: a number that is too large"),
         (b'{"token_ids":[1],"timestamp":NaN}', "not JSON"),
         (line(token_ids=[1], timestamp="1"), "timestamp: "),
         (line(hash_ids=[1]), "input_length missing"),

@@ -57,7 +57,7 @@ def test_a_line_that_goes_back(tmp_path: Path) -> None:
     with pytest.raises(TraceError) as caught:
         next(requests)
     assert str(caught.value) == (
-        f"{tmp_path / 't'}:4: timestamp 5 ms comes before 9 ms of line 3; --sort plays by time"
+        f"{tmp_path / 't'}:4: timestamp 5 ms comes before 9 ms of line 3; --sort (in Python: sort=True) plays by time"
     )
 
 

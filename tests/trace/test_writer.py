@@ -31,7 +31,7 @@ def written(path: Path, kind: str, num_requests: int, trace_format: str, block_s
 
 @pytest.mark.parametrize("name", ["trace.jsonl", "trace.jsonl.gz", "trace.jsonl.zst"])
 def test_token_form_is_read_back(tmp_path: Path, name: str) -> None:
-    path = written(tmp_path / name, "mix", 60, "tokens", 512)
+    path = written(tmp_path / name, "mix", 60, "token-ids", 512)
     reader = TraceReader(path)
     assert list(reader) == list(generate("mix", 60, seed=2))
     assert reader.format == "token-ids"
@@ -49,7 +49,7 @@ def test_all_fields_are_read_back(tmp_path: Path) -> None:
         images=[MultiModalInput("cat", 0, 1), MultiModalInput("dog", 1, 1)],
     )
     with open_trace_for_writing(tmp_path / "t") as file:
-        write_trace([request], file, "tokens", block_size=16)
+        write_trace([request], file, "token-ids", block_size=16)
     assert list(TraceReader(tmp_path / "t")) == [request]
 
 
@@ -81,7 +81,7 @@ def test_an_id_stands_for_its_whole_prefix(tmp_path: Path) -> None:
 def test_both_forms_give_the_same_counts_under_trace_rules(
     tmp_path: Path, kind: str, block_size: int
 ) -> None:
-    as_tokens = written(tmp_path / "tokens", kind, 120, "tokens", block_size)
+    as_tokens = written(tmp_path / "tokens", kind, 120, "token-ids", block_size)
     as_ids = written(tmp_path / "ids", kind, 120, "mooncake", block_size)
     settings = ReplaySettings(block_size=block_size)
     for blocks in (16_384 // block_size + 400, 4_000):
@@ -110,7 +110,7 @@ def test_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
     output = io.TextIOWrapper(io.BytesIO())
     monkeypatch.setattr(sys, "stdout", output)
     with open_trace_for_writing("-") as file:
-        write_trace(generate("chat", 2), file, "tokens", block_size=16)
+        write_trace(generate("chat", 2), file, "token-ids", block_size=16)
     assert output.buffer.getvalue().count(b"\n") == 2  # type: ignore[attr-defined]
 
 
@@ -118,9 +118,9 @@ def test_what_cannot_be_written() -> None:
     by_ids = TraceRequest(None, 3, 2, block_ids=[1, 2])
     for requests, trace_format, block_size in (
         ([by_ids], "mooncake", 2),
-        ([by_ids], "tokens", 2),
+        ([by_ids], "token-ids", 2),
         ([], "xml", 2),
-        ([], "tokens", 0),
+        ([], "token-ids", 0),
     ):
         with pytest.raises(ConfigError):
             write_trace(requests, io.BytesIO(), trace_format, block_size=block_size)

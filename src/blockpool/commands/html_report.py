@@ -6,14 +6,16 @@ import contextlib
 import shlex
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
 import blockpool
-from blockpool.errors import ConfigError
+from blockpool.errors import ConfigError, printable
 from blockpool.replay.html.report_file import ReportFile
+from blockpool.trace.source import is_read_from
 
 if TYPE_CHECKING:
     from blockpool.replay.html.page import Page
@@ -31,12 +33,13 @@ WritePage = Callable[[Callable[[], "Page"]], None]
 
 
 @contextlib.contextmanager
-def html_report(path: str | None, trace: str) -> Iterator[WritePage]:
+def html_report(path: str | None, trace: str, other: Path | None = None) -> Iterator[WritePage]:
     """Makes sure that a report can be written, before the work begins.
 
     Args:
         path: Of --html; None: there is no report.
-        trace: Must not be the same file.
+        trace: As it was named. Must not be the same file.
+        other: A file that is read besides, and must not be it either.
 
     Yields:
         Takes a function that makes the page, and writes it; does nothing without a report.
@@ -48,7 +51,7 @@ def html_report(path: str | None, trace: str) -> Iterator[WritePage]:
     if path is None:
         yield lambda make_page: None
         return
-    file = _report_file(path, trace)
+    file = _report_file(path, trace, other)
     with _leaving_when_terminated(), file:
 
         def write(make_page: Callable[[], Page]) -> None:
@@ -80,14 +83,15 @@ def _leaving_when_terminated() -> Iterator[None]:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _report_file(path: str, trace: str) -> ReportFile:
+def _report_file(path: str, trace: str, other: Path | None) -> ReportFile:
     try:
         file = ReportFile(path)
     except ConfigError as error:
         raise click.UsageError(f"--html {error.value}: {error.reason}") from None
-    with contextlib.suppress(OSError):
-        if file.path.samefile(trace):
-            raise click.UsageError(f"--html {path}: is the trace itself")
+    if is_read_from(trace, file.path):
+        raise click.UsageError(f"--html {path}: is the trace itself")
+    if other is not None and is_read_from(other, file.path):
+        raise click.UsageError(printable(f"--html {path}: would replace {other}, which is read, too"))
     return file
 
 

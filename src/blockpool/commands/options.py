@@ -106,7 +106,7 @@ def check_hash_is_used(
     trace: str, hash_algorithm: str | None, *, block_size: int | None, skip_bad: bool
 ) -> None:
     """Looks at the first request when --hash was given and the trace can be read twice."""
-    if hash_algorithm is None or (trace != DEMO_NAME and not Path(trace).is_file()):
+    if hash_algorithm is None or trace == "-" or (trace != DEMO_NAME and not Path(trace).is_file()):
         return
     reader = TraceReader(trace, block_size=block_size, skip_bad=skip_bad)
     next(iter(reader))

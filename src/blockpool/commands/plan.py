@@ -24,7 +24,7 @@ from blockpool.commands.progress import progress_bar, show_fraction
 from blockpool.commands.usage import as_usage, refuse_if_given
 from blockpool.replay.curves.policy_points import POLICIES
 from blockpool.replay.plans.kv_dtype import KV_DTYPES
-from blockpool.replay.plans.model_catalog import load_model_shape
+from blockpool.replay.plans.model_catalog import config_path, load_model_shape
 from blockpool.replay.plans.plan import plan_capacity
 from blockpool.replay.plans.plan_result import plan_as_dict
 from blockpool.replay.plans.plan_settings import MAX_RUNNING, MAX_TENSOR_PARALLEL, PlanSettings
@@ -169,7 +169,7 @@ def plan_command(
     shape = load_model_shape(model)
     if not shape.has_constant_part:
         refuse_if_given("max_running", "is for windows and states of running requests; this model needs none")
-    with html_report(html, trace) as write:
+    with html_report(html, trace, config_path(model)) as write:
         with progress_bar() as bar:
             show = show_fraction(bar, bar.add_task("planning", total=None))
             plan = as_usage(

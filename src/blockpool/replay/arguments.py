@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from blockpool.errors import ArgumentError, TraceError
+from blockpool.errors import ArgumentError, ConfigError, TraceError, printable
 from blockpool.trace.reader import TraceReader
 from blockpool.trace.request import TraceRequest
+from blockpool.trace.request_check import check_request
 from blockpool.trace.time_order import TimeOrder, sorted_by_time
 
 T = TypeVar("T")
@@ -39,6 +40,18 @@ def as_instance(field: str, value: object, kind: type[T]) -> T:
     raise ArgumentError(field, value, f"needs to be of {kind.__name__}")
 
 
+def instance_or(field: str, value: object, kind: type[T], **defaults: object) -> T:
+    """An object of a class; for None, and nothing else, a new one.
+
+    Args:
+        defaults: What the new one is made of.
+
+    Raises:
+        ArgumentError: For anything else.
+    """
+    return kind(**defaults) if value is None else as_instance(field, value, kind)
+
+
 def check_trace(trace: object) -> None:
     """Raises ArgumentError unless it is a path, or can be iterated as requests can."""
     if isinstance(trace, (str, os.PathLike)):
@@ -48,7 +61,7 @@ def check_trace(trace: object) -> None:
 
 
 def known_requests(requests: Iterable[TraceRequest], *, sort: bool = False) -> Iterator[TraceRequest]:
-    """The requests, at least one, in an order in which time does not go back.
+    """The requests, checked and at least one, in an order in which time does not go back.
 
     Args:
         requests: A reader, or requests that come from Python.
@@ -56,7 +69,8 @@ def known_requests(requests: Iterable[TraceRequest], *, sort: bool = False) -> I
 
     Raises:
         ArgumentError: One of them is no request.
-        TraceError: There is none; or, unless `sort`, a timestamp goes back or is missing on some.
+        TraceError: There is none; a field of one cannot be right; or, unless `sort`, a timestamp goes back or is
+            missing on some.
         ConfigError: With `sort`, when there are no timestamps.
     """
     if isinstance(requests, TraceReader):
@@ -78,9 +92,13 @@ def known_requests(requests: Iterable[TraceRequest], *, sort: bool = False) -> I
 
 def _only_requests(requests: Iterable[TraceRequest]) -> Iterator[TraceRequest]:
     empty = True
-    for request in requests:
+    for number, request in enumerate(requests, start=1):
         if not isinstance(request, TraceRequest):
             raise ArgumentError("trace", request, "a TraceRequest is needed")
+        try:
+            check_request(request)
+        except ConfigError as error:
+            raise TraceError(REQUESTS_NAME, number, printable(str(error))) from None
         empty = False
         yield request
     if empty:

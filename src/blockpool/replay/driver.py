@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sized
 
 from blockpool.errors import ConfigError
-from blockpool.replay.arguments import as_instance, check_trace, known_requests
+from blockpool.replay.arguments import check_trace, instance_or, known_requests
 from blockpool.replay.attention.manager_run import start_run
 from blockpool.replay.misses.tags import tag_field_to_read
 from blockpool.replay.pool_run import PoolRun
@@ -52,7 +52,7 @@ def replay(
         OSError: The trace cannot be read.
         InvariantError: With `check_every`, when the pool contradicts itself.
     """
-    settings = as_instance("settings", settings or ReplaySettings(), ReplaySettings)
+    settings = instance_or("settings", settings, ReplaySettings)
     check_trace(trace)
     check_pool_blocks(blocks)
     if isinstance(trace, (str, os.PathLike)):

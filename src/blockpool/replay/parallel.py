@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from blockpool.core.arguments import as_list, as_size
 from blockpool.errors import BlockPoolError, ConfigError
-from blockpool.replay.arguments import as_instance
+from blockpool.replay.arguments import instance_or
 from blockpool.replay.driver import find_window, replay_file
 from blockpool.replay.result import ReplayResult
 from blockpool.replay.settings import ReplaySettings, check_pool_blocks
@@ -53,7 +53,7 @@ def replay_many(
         BlockPoolError: Whatever `replay` raises: the first error stops all; also when a process died.
         OSError: The trace cannot be read.
     """
-    settings = as_instance("settings", settings or ReplaySettings(), ReplaySettings)
+    settings = instance_or("settings", settings, ReplaySettings)
     return play_sizes(replay_file, trace, sizes, settings, jobs=jobs, pictures=pictures, finished=finished)
 
 

@@ -117,5 +117,7 @@ def _check_tag(tag: object, *, explain: bool) -> None:
 
 def check_pool_blocks(blocks: int) -> None:
     """Raises ConfigError unless a pool of that many usable blocks can be replayed."""
+    if isinstance(blocks, bool):
+        raise ArgumentError("blocks", blocks, "a number is needed")
     if not 1 <= as_int("blocks", blocks) <= MAX_POOL_BLOCKS:
         raise ConfigError("blocks", blocks, f"must be 1 … {MAX_POOL_BLOCKS:,}")

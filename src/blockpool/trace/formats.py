@@ -11,6 +11,7 @@ All may have `timestamp` (ms; on every line or on none) and `session_id`.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated
 
@@ -31,13 +32,15 @@ TOKEN_IDS = "token-ids"  # noqa: S105 - no password
 DEFAULT_TOKEN_BLOCK_SIZE = 16
 MOONCAKE_BLOCK_SIZE = 512
 MAX_BLOCK_SIZE = 2**31 - 1
+MAX_LENGTH = 2**53  # tokens of a prompt or an output
+MAX_TOKEN = 2**32 - 1
 MAX_TIMESTAMP_MS = 10**15  # thirty thousand years; keeps nanoseconds within what a float can tell apart
 MIN_BLOCK_ID = -(2**63)  # an id is a name, not a count: signed and unsigned 64-bit hashes both occur
 MAX_BLOCK_ID = 2**64 - 1
 
-_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_LENGTH)]
 _BlockSize = Annotated[int, msgspec.Meta(ge=1, le=MAX_BLOCK_SIZE)]
-_Token = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+_Token = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKEN)]
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 
@@ -45,6 +48,8 @@ _Name = Annotated[str, msgspec.Meta(min_length=1)]
 _COMPLAINT = re.compile(
     r"Expected `([^`]+)`( of length [<>]= \d+| [<>]= \d+)?(?:, got `([^`]+)`)?(?: - at `([^`]*)`)?"
 )
+_MISSING = re.compile(r"Object missing required field `([^`]+)` - at `([^`]*)`")
+_TOO_LARGE = re.compile(r"(?:Integer value|Number) out of range - at `([^`]*)`")
 _JSON_TYPES = {
     "int": "an integer",
     "float": "a number",
@@ -141,8 +146,7 @@ class LineParser:
         except msgspec.ValidationError as error:
             raise BadLineError(_in_our_words(_one_line(str(error)))) from None
         except msgspec.DecodeError as error:
-            reason = _one_line(str(error)).removeprefix("JSON is malformed: ")
-            raise BadLineError(f"not JSON: {reason}") from None
+            raise BadLineError(f"not JSON: {_why_no_json(error, text)}") from None
         except RecursionError:
             raise BadLineError("not JSON that can be read: nested too deeply") from None
 
@@ -177,7 +181,7 @@ class LineParser:
             token_ids=tokens,
             output_token_ids=output,
             output_tokens=line.output_length if output is None else len(output),
-            session_id=None if line.session_id is None else str(line.session_id),
+            session_id=line.session_id,
             lora=line.lora,
             salt=line.salt,
             images=None if line.images is None else _checked_images(line.images, len(tokens)),
@@ -207,7 +211,7 @@ class LineParser:
             block_ids=ids,
             block_tokens=line.block_tokens,
             output_tokens=line.output_length,
-            session_id=None if line.session_id is None else str(line.session_id),
+            session_id=line.session_id,
         )
 
 
@@ -268,6 +272,12 @@ def _shown(value: int | None) -> str:
 
 def _in_our_words(text: str) -> str:
     """What msgspec says of a value: "Expected `int` >= 0 - at `$.input_length`" and the like."""
+    match = _MISSING.fullmatch(text)
+    if match is not None:
+        return f"{_place(match[2])}: {match[1]} missing"
+    match = _TOO_LARGE.fullmatch(text)
+    if match is not None:
+        return f"{_place(match[1])}: a number that is too large"
     match = _COMPLAINT.fullmatch(text)
     if match is None:
         return text
@@ -282,7 +292,24 @@ def _in_our_words(text: str) -> str:
     words += " is needed"
     if got:
         words += f", not {_JSON_TYPES.get(got, got)}"
-    return f"{place.removeprefix('$').removeprefix('.') or 'the line'}: {words}" if place else words
+    return f"{_place(place)}: {words}" if place else words
+
+
+def _place(path: str) -> str:
+    """A path of msgspec's, "$.images[0]", without its root."""
+    return path.removeprefix("$").removeprefix(".") or "the line"
+
+
+def _why_no_json(error: msgspec.DecodeError, text: bytes) -> str:
+    reason = _one_line(str(error)).removeprefix("JSON is malformed: ")
+    if reason != "Input data was truncated":
+        return reason
+    # It says so of half a surrogate pair, too, which the standard library lets pass.
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return "it ends in the middle"
+    return "half of a surrogate pair in a string"
 
 
 def _one_line(text: str) -> str:

@@ -11,8 +11,8 @@ from blockpool.core.extra_keys import MultiModalInput
 class TraceRequest:
     """One request of a trace.
 
-    Either `block_ids` or `token_ids` is set, never both. The readers check every field; whoever builds
-    requests by hand answers for them.
+    Either `block_ids` or `token_ids` is set, never both. The readers check every field; a request that was
+    built by hand is checked when it is played.
 
     Attributes:
         timestamp_ms: Arrival in milliseconds since the trace began, or None when the trace has no times.
@@ -24,12 +24,13 @@ class TraceRequest:
         token_ids: The prompt itself, each token in 0 … 2^32-1.
         output_token_ids: What was generated, when the trace has it.
         output_tokens: How many tokens were generated, or None when the trace does not say.
-        session_id: Which conversation the request belongs to. Kept for writers and tags, never used for matching.
+        session_id: Which conversation the request belongs to. Kept for writers and tags, never used for matching; 1 and
+            "1" are two.
         lora: Name of the adapter; requests of different adapters share nothing. Used with `token_ids` only.
         salt: Cache salt; requests of different salts share nothing. Used with `token_ids` only.
         images: Where images, or the like, stand in the prompt, in order and without overlap; blocks that hold other
             images are other blocks. Used with `token_ids` only.
-        tag: Value of the one field that the reader was asked to keep, as text.
+        tag: Value of the one field that the reader was asked to keep, as `tag_text` has it.
     """
 
     timestamp_ms: float | None
@@ -40,7 +41,7 @@ class TraceRequest:
     token_ids: list[int] | None = None
     output_token_ids: list[int] | None = None
     output_tokens: int | None = None
-    session_id: str | None = None
+    session_id: str | int | None = None
     lora: str | None = None
     salt: str | None = None
     images: list[MultiModalInput] | None = None

@@ -173,6 +173,22 @@ def check_path(path: object) -> None:
         raise ConfigError("trace", path, "the name is empty")
 
 
+def is_read_from(trace: TracePath, file: Path) -> bool:
+    """Whether a trace is read from this file, under whatever name. False when either cannot be looked at.
+
+    Args:
+        trace: As `TraceSource` takes it.
+        file: A file.
+    """
+    try:
+        if trace == "-":
+            opened = sys.stdin.fileno() if sys.stdin is not None else -1
+            return os.path.samestat(os.fstat(opened), file.stat())
+        return file.samefile(DEMO_TRACE if trace == DEMO_NAME else trace)
+    except (OSError, ValueError):
+        return False
+
+
 @contextlib.contextmanager
 def spooled(path: TracePath, *, again: bool) -> Iterator[tuple[TracePath, str | None]]:
     """Makes a trace readable more than once, by other processes too.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from blockpool.errors import MissingExtraError
 
@@ -13,6 +14,20 @@ except ImportError:
 
 
 MAX_TAG_LENGTH = 1_000  # characters; a tag names a group of requests, and each is kept
+
+
+_LIKE_ANOTHER_TYPE = re.compile(r'true|false|-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|".*', re.DOTALL)
+
+
+def tag_text(value: str | float | bool) -> str:
+    """A value as a tag: no two values of JSON have the same.
+
+    Text stays as it is unless it could be mistaken for a number, for true or false, or for such a text: then it is
+    in quotes, as in JSON. All else is as JSON writes it.
+    """
+    if isinstance(value, str) and not _LIKE_ANOTHER_TYPE.fullmatch(value):
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 class TagValueError(Exception):
@@ -33,7 +48,7 @@ class TagField:
         self._decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
     def of(self, text: bytes) -> str | None:
-        """The value as text: a string as it is, the rest as JSON writes it; None when it is absent or null.
+        """The value as `tag_text` has it; None when it is absent or null.
 
         Args:
             text: A line that has been read as JSON already.
@@ -44,19 +59,26 @@ class TagField:
         raw = self._decoder.decode(text).get(self._name)
         if raw is None:
             return None
+        content = bytes(raw).strip()
+        if content[:1] in (b"[", b"{"):
+            kind = "a list" if content[:1] == b"[" else "an object"
+            raise self._error(f"text, a number, true or false is needed, not {kind}")
+        is_text = content[:1] == b'"'
+        if not is_text:
+            self._check_length(len(content))
         try:
-            value: object = msgspec.json.decode(raw)
-        except msgspec.DecodeError as error:
-            raise TagValueError(f"{self._name!r} cannot be a tag: {error}") from None
-        if isinstance(value, str) and len(value) > MAX_TAG_LENGTH:
-            raise TagValueError(
-                f"{self._name!r} cannot be a tag: it has {len(value):,} characters, more than {MAX_TAG_LENGTH:,}"
-            )
-        if value is None or isinstance(value, str):
-            return value
-        if isinstance(value, (list, dict)):
-            kind = "a list" if isinstance(value, list) else "an object"
-            raise TagValueError(
-                f"{self._name!r} cannot be a tag: text, a number, true or false is needed, not {kind}"
-            )
-        return json.dumps(value)
+            value: str | float | bool | None = msgspec.json.decode(content)
+        except msgspec.DecodeError:  # it is JSON, as the whole line was read
+            raise self._error("a number that is too large") from None
+        if value is None:
+            return None
+        if isinstance(value, str):
+            self._check_length(len(value))
+        return tag_text(value)
+
+    def _check_length(self, length: int) -> None:
+        if length > MAX_TAG_LENGTH:
+            raise self._error(f"it has {length:,} characters, more than {MAX_TAG_LENGTH:,}")
+
+    def _error(self, reason: str) -> TagValueError:
+        return TagValueError(f"{self._name!r} cannot be a tag: {reason}")

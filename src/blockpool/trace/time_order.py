@@ -11,6 +11,9 @@ from blockpool.trace.request import TraceRequest
 Place = TypeVar("Place")
 
 
+_REMEDY = {"line": "--sort (in Python: sort=True)", "request": "sort=True"}
+
+
 class TimeOrder:
     """Watches that the timestamps of a trace never go back, and that all requests have one or none has."""
 
@@ -42,7 +45,7 @@ class TimeOrder:
         if timestamp_ms is not None and last_ms is not None and timestamp_ms < last_ms:
             return (
                 f"timestamp {timestamp_ms} ms comes before {last_ms} ms of {self._unit} {last_place}; "
-                "--sort plays by time"
+                f"{_REMEDY[self._unit]} plays by time"
             )
         self._last_ms, self._last_place = timestamp_ms, place
         return None

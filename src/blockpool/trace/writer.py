@@ -16,11 +16,11 @@ from typing import BinaryIO, cast
 from blockpool.core.arguments import as_choice, as_size
 from blockpool.core.extra_keys import block_extra_keys
 from blockpool.errors import ConfigError
-from blockpool.trace.formats import MOONCAKE_BLOCK_SIZE
+from blockpool.trace.formats import MOONCAKE, MOONCAKE_BLOCK_SIZE, TOKEN_IDS
 from blockpool.trace.request import TraceRequest
 from blockpool.trace.source import open_zstd
 
-WRITABLE_FORMATS = ("tokens", "mooncake")
+WRITABLE_FORMATS = (TOKEN_IDS, MOONCAKE)
 
 
 class PrefixIds:
@@ -76,8 +76,10 @@ def write_trace(
     prefix_ids = PrefixIds(block_size)
     written = 0
     for request in requests:
-        fields = _token_fields(request) if trace_format == "tokens" else _mooncake_fields(request, prefix_ids)
-        if trace_format == "mooncake" and block_size != MOONCAKE_BLOCK_SIZE:
+        fields = (
+            _token_fields(request) if trace_format == TOKEN_IDS else _mooncake_fields(request, prefix_ids)
+        )
+        if trace_format == MOONCAKE and block_size != MOONCAKE_BLOCK_SIZE:
             fields["block_size"] = block_size
         file.write(json.dumps(fields, separators=(",", ":")).encode() + b"\n")
         written += 1

@@ -5,15 +5,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from dataclasses import replace
 
 import pytest
 
 pytest.importorskip("altair", reason="the extra report is not installed")
 pytest.importorskip("vl_convert", reason="the extra report is not installed")
 
-from blockpool.replay.html.page import DataTable, Fact, Page, Section
+from blockpool.replay import ReplaySettings, study
+from blockpool.replay import replay as play
+from blockpool.replay.html.curve_page import curve_page
+from blockpool.replay.html.page import MAX_ROWS, DataTable, Fact, Page, Section
 from blockpool.replay.html.palette import THEMES, chart_theme, css_colors
 from blockpool.replay.html.render import Origin, render
+from blockpool.replay.html.replay_page import replay_page
 
 from .html_support import (
     HOSTILE,
@@ -44,6 +49,45 @@ def document(content: bytes) -> Document:
 
 def test_is_small(content: bytes) -> None:
     assert len(content) < MAX_BYTES
+
+
+def many_sizes(report: Page) -> Page:
+    """The same with thousands of rows and points wherever there is one per size."""
+    sections = []
+    for section in report.sections:
+        tables = tuple(
+            replace(table, rows=tuple(table.rows[place % len(table.rows)] for place in range(5_000)))
+            for table in section.tables
+        )
+        sections.append(replace(section, tables=tables))
+    return replace(report, sections=tuple(sections))
+
+
+@pytest.mark.parametrize("name", ["replay", "curve"])
+def test_stays_small_whatever_was_asked_for(name: str) -> None:
+    command = "blockpool replay demo --blocks " + ",".join(map(str, range(1, 20_000)))
+    content = render(many_sizes(PAGES[name]()), replace(ORIGIN, command=command))
+    assert len(content) < MAX_BYTES
+    document = parsed(content)
+    assert all(len(rows) == 1 + MAX_ROWS for rows in document.tables().values())
+    words = f"Shown are {MAX_ROWS} of 5,000 rows, evenly spread; --json has the numbers of all."
+    assert sum(element.text == words for element in document.all("p")) == len(document.tables())
+
+
+def test_a_line_of_thousands_of_sizes() -> None:
+    first, second = (play("demo", blocks, ReplaySettings()) for blocks in (800, 900))
+    results = [first, *(replace(second, blocks=801 + number) for number in range(5_000))]
+    document = parsed(render(replay_page("demo", ReplaySettings(), results), ORIGIN))
+    points = document.drawing()["charts"][0]["spec"]["datasets"]["points"]
+    assert (len(points), points[0]["size"], points[-1]["size"]) == (MAX_ROWS, 800, 5_800)
+
+
+def test_sizes_that_mean_something_stay() -> None:
+    page = curve_page(study("demo", blocks=list(range(4_000, 6_000))))
+    shown = document_of(page).tables()["Hits at chosen sizes"]
+    assert len(shown) == 1 + MAX_ROWS
+    why = " ".join(row[-1] for row in shown)
+    assert all(word in why for word in ("smallest", "90% of max", "knee", "max"))
 
 
 def test_nothing_is_loaded(document: Document) -> None:

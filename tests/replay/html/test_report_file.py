@@ -80,3 +80,47 @@ def test_without_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack
     with pytest.raises(MissingExtraError) as caught:
         ReportFile(tmp_path / "report.html")
     assert (caught.value.feature, caught.value.extra) == ("--html", "report")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions differ on this platform")
+@pytest.mark.parametrize("mode", [0o600, 0o664, 0o755])
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "report.html"
+    path.touch()
+    path.chmod(mode)
+    with ReportFile(path) as file:
+        file.write(b"new")
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"new", mode)
+
+
+@pytest.mark.parametrize("length", [200, 241, 255])
+def test_names_as_long_as_the_file_system_allows(tmp_path: Path, length: int) -> None:
+    path = tmp_path / ("r" * (length - 5) + ".html")
+    try:
+        path.touch()
+        path.unlink()
+    except OSError:
+        pytest.skip("this file system does not allow the name")
+    with ReportFile(path) as file:
+        file.write(b"whole")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege on this platform")
+def test_links_that_lead_nowhere_are_not_replaced(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.symlink_to(other)
+    other.symlink_to(one)
+    with pytest.raises(ConfigError, match="leads back to itself"):
+        ReportFile(one)
+    assert one.is_symlink()
+    assert other.is_symlink()
+
+
+def test_two_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    with ReportFile(path) as first, ReportFile(path) as second:
+        first.write(b"first")
+        second.write(b"second")
+    assert path.read_bytes() == b"second"
+    assert list(tmp_path.iterdir()) == [path]

@@ -11,7 +11,9 @@ import pytest
 from blockpool import ArgumentError, ConfigError
 from blockpool.core.extra_keys import MultiModalInput
 from blockpool.replay import MissReport, ReplaySettings, replay
+from blockpool.replay.misses.tags import shown_others, shown_tag
 from blockpool.trace import TraceRequest
+from blockpool.trace.tag_field import tag_text
 
 
 def ids(*chain: int, **fields: Any) -> TraceRequest:
@@ -231,3 +233,19 @@ def test_the_window_counts_and_the_warm_up_is_known() -> None:
 def test_a_request_that_is_changed_afterwards_does_no_harm() -> None:
     request = ids(1, 2)
     assert explained([request, changed(request)]).missed_blocks == 2
+
+
+def test_session_ids_of_two_types_are_two_tags() -> None:
+    requests = [ids(1, session_id=1), ids(2, session_id="1"), ids(3, session_id="a"), ids(4)]
+    report = explained(requests)
+    assert {row.tag for row in report.tags} == {"1", '"1"', "a", None}
+    assert report.num_tags == 4
+
+
+def test_tags_that_look_like_what_tables_add_themselves() -> None:
+    tags = [None, "(none)", '"(none)"', "2 others", "1,234 others", "others", "(None)"]
+    shown = [shown_tag(None if tag is None else tag_text(tag)) for tag in tags]
+    assert shown[:2] == ["(none)", '"(none)"']
+    assert shown[3:] == ['"2 others"', '"1,234 others"', "others", "(None)"]
+    assert len(set(shown)) == len(tags)
+    assert shown_others(1_234) == "1,234 others"

@@ -114,7 +114,7 @@ def test_one_way_of_routing(mix: list[TraceRequest]) -> None:
 def test_a_file_equals_its_requests_and_repeats(mix: list[TraceRequest], tmp_path: Path) -> None:
     path = tmp_path / "t.gz"
     with open_trace_for_writing(path) as file:
-        write_trace(mix, file, "tokens", block_size=16)
+        write_trace(mix, file, "token-ids", block_size=16)
     assert plan(1000, mix, replicas=2) == plan(1000, path, replicas=2)
 
 

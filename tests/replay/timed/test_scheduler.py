@@ -208,6 +208,39 @@ def test_quiet_steps_at_once_are_quiet_steps_one_by_one(
 @pytest.mark.parametrize("rules", ["engine", "trace"])
 @given(
     drawn=drawn_requests(),
+    blocks=st.integers(1, 9),
+    max_running=st.integers(1, 3),
+    spare=st.integers(0, 3),
+    first=st.integers(0, 14),
+)
+def test_equal_chunks_at_once_are_chunks_one_by_one(
+    rules: str, form: str, drawn: list[Drawn], blocks: int, max_running: int, spare: int, first: int
+) -> None:
+    """Long prompts in large blocks, and budgets of a few tokens."""
+    for one in drawn:
+        one.prompt, one.output = one.prompt * 4, one.output * 3
+    trace = Told(drawn, form, 11).trace
+    engine = Engine(blocks, max_running, max_running + spare)
+    settings = ReplaySettings(rules=rules, sample_rate=1.0, explain=True)
+    played = [
+        play(
+            trace,
+            engine,
+            settings,
+            one_by_one=one_by_one,
+            first_measured=min(first, len(trace) - 1),
+            pictures=True,
+        )
+        for one_by_one in (False, True)
+    ]
+    results = [scheduler.statistics.result(WindowCounts(), 0.0) for scheduler in played]
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("rules", ["engine", "trace"])
+@given(
+    drawn=drawn_requests(),
     blocks=st.integers(1, 14),
     block_size=st.integers(1, 4),
     max_batched_tokens=st.integers(1, 30),

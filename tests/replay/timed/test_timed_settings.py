@@ -28,6 +28,8 @@ from blockpool.trace import TraceRequest
         ({"max_running": 0}, "max_running"),
         ({"max_running": 10**7}, "max_running"),
         ({"max_running": 9, "max_batched_tokens": 8}, "max_batched_tokens"),
+        ({"max_running": 10_000}, "max_running"),
+        ({"max_batched_tokens": 100}, "max_batched_tokens"),
         ({"prefill_rate": 0.0}, "prefill_rate"),
         ({"decode_rate": 1e10}, "decode_rate"),
     ],
@@ -54,6 +56,15 @@ def test_wrong_types(fields: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError) as caught:
         TimedSettings(**fields)
     assert caught.value.field in fields
+
+
+def test_which_default_is_in_the_way() -> None:
+    with pytest.raises(ConfigError, match="at most max_batched_tokens, by default 8,192"):
+        TimedSettings(max_running=10_000)
+    with pytest.raises(ConfigError, match="at least max_running, by default 256"):
+        TimedSettings(max_batched_tokens=100)
+    with pytest.raises(ConfigError, match="at least max_running, 9:"):
+        TimedSettings(max_running=9, max_batched_tokens=8)
 
 
 def test_steps_in_nanoseconds() -> None:

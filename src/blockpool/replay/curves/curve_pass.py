@@ -10,7 +10,7 @@ from typing import Protocol
 
 from blockpool.core.arguments import as_int
 from blockpool.errors import ConfigError, TraceError
-from blockpool.replay.arguments import REQUESTS_NAME, as_instance, check_trace, known_requests
+from blockpool.replay.arguments import REQUESTS_NAME, check_trace, instance_or, known_requests
 from blockpool.replay.curves.hit_curve import HitCurve
 from blockpool.replay.curves.key_sampler import KeySampler
 from blockpool.replay.curves.sampled_hits import SampledHits, SampledLookup, Totals
@@ -62,7 +62,7 @@ def curve(
         ConfigError: A number or a combination that cannot be right.
         OSError: The trace cannot be read.
     """
-    settings = as_instance("settings", settings or ReplaySettings(), ReplaySettings)
+    settings = instance_or("settings", settings, ReplaySettings)
     settings.require_full_attention(NO_CURVE)
     check_trace(trace)
     if isinstance(trace, (str, os.PathLike)):

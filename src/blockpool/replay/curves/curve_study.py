@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from blockpool.core.arguments import as_int, as_list, as_size
 from blockpool.errors import BlockPoolError, ConfigError
-from blockpool.replay.arguments import as_instance
+from blockpool.replay.arguments import instance_or
 from blockpool.replay.curves.curve_pass import curve_of_file
 from blockpool.replay.curves.hit_curve import CurvePoint, HitCurve
 from blockpool.replay.curves.policy_points import LRU, PolicyPoint, PolicyRecorder, check_policies
@@ -104,7 +104,7 @@ def study(
         BlockPoolError: As `curve` and `replay_many` do; and when the real pool finds something else than the curve.
         OSError: The trace cannot be read.
     """
-    settings = as_instance("settings", settings or ReplaySettings(), ReplaySettings)
+    settings = instance_or("settings", settings, ReplaySettings)
     settings.require_full_attention(NO_CURVE)
     check_path(trace)
     check_policies(policies)

@@ -128,9 +128,9 @@ def _rows_table(study: CurveStudy) -> DataTable:
             cells.append(f"{percent(low)} to {percent(high)}")
         notes = [*row.notes, *([f"{whole(point.refused)} refused"] if point.refused else [])]
         rows.append((*cells, ", ".join(notes)))
-    return DataTable(
-        "Hits at chosen sizes", tuple(headings), tuple(rows), is_folded=False, ends_in_words=True
-    )
+    noted = tuple(place for place, row in enumerate(study.rows) if row.notes)
+    title = "Hits at chosen sizes"
+    return DataTable(title, tuple(headings), tuple(rows), is_folded=False, ends_in_words=True, kept=noted)
 
 
 def _line_table(study: CurveStudy) -> DataTable:

@@ -10,7 +10,7 @@ import altair as alt
 
 from blockpool.replay.curves.hit_curve import HitCurve
 from blockpool.replay.html.chart_data import named, spec_of
-from blockpool.replay.html.page import Chart
+from blockpool.replay.html.page import Chart, spread_over
 from blockpool.replay.html.palette import color
 
 _LINE_POINTS = 240
@@ -27,7 +27,7 @@ class HitLine:
 
     Attributes:
         name: For the legend.
-        points: Size and hit rate (0 … 1), sizes ascending and above 0.
+        points: Size and hit rate (0 … 1), sizes ascending and above 0; of very many, some are drawn.
         is_steps: The rate holds from each point to the next; else the points are what is known.
         color: A name of the palette; None: the line's place decides.
     """
@@ -103,7 +103,7 @@ def hit_chart(
             {"line": line.name, "size": size, "rate": rate}
             for line in lines
             if line.is_steps == is_steps
-            for size, rate in line.points
+            for size, rate in spread_over(line.points)
         ]
         if rows[name]:
             base = alt.Chart(named(name))

@@ -14,6 +14,7 @@ from blockpool.replay.html.page import Chart, DataTable, Section
 from blockpool.replay.html.palette import color
 from blockpool.replay.misses.miss_report import MissCase, MissReport, ReasonMisses, TagMisses
 from blockpool.replay.misses.reasons import OTHER_KEY
+from blockpool.replay.misses.tags import shown_others, shown_tag
 
 _MEANINGS = {
     "never seen": "new in every way",
@@ -128,10 +129,10 @@ def _quantiles_table(misses: MissReport) -> DataTable:
 
 
 def _tags_table(misses: MissReport, tag: str) -> DataTable:
-    rows = [(_shown(row.tag), *_tag_cells(row)) for row in misses.tags]
+    rows = [(_shown(shown_tag(row.tag)), *_tag_cells(row)) for row in misses.tags]
     if misses.other_tags is not None:
         others = misses.num_tags - len(misses.tags)
-        rows.append((f"{whole(others)} others", *_tag_cells(misses.other_tags)))
+        rows.append((shown_others(others), *_tag_cells(misses.other_tags)))
     headings = (_shown(tag), "requests", "missed tokens", "of its tokens", "mostly")
     return DataTable(f"Misses by {_shown(tag)}, most first", headings, tuple(rows), ends_in_words=True)
 
@@ -149,7 +150,7 @@ def _cases_table(misses: MissReport) -> DataTable:
         ("of", [whole(case.prompt_tokens) for case in misses.cases]),
     ]
     if misses.tag is not None:
-        columns.append((_shown(misses.tag), [_shown(case.tag) for case in misses.cases]))
+        columns.append((_shown(misses.tag), [_shown(shown_tag(case.tag)) for case in misses.cases]))
     times = [case.time_ms for case in misses.cases]
     numbers = (
         ("seconds", [None if time is None else f"{time / 1000:,.1f}" for time in times]),
@@ -179,9 +180,7 @@ def _mostly(reasons: Sequence[ReasonMisses]) -> str:
     return ", ".join(f"{reason} {share}\u00a0%" for reason, share in shares if share)
 
 
-def _shown(tag: str | None) -> str:
-    if tag is None:
-        return "(none)"
+def _shown(tag: str) -> str:
     return tag if len(tag) <= _MAX_TAG else f"{tag[: _MAX_TAG - 1]}\u2026"
 
 

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 SVG = "svg"
 CANVAS = "canvas"  # for charts of many thousands of marks
+
+
+MAX_ROWS = 300
+"""A table draws, and a line of chosen sizes joins, so many at most: a report stays small whatever was asked for."""
+
+
+def spread_over(values: Sequence[T], most: int = MAX_ROWS) -> list[T]:
+    """At most so many of them, evenly spread, the first and the last among them."""
+    if len(values) <= most:
+        return list(values)
+    return [values[place * (len(values) - 1) // (most - 1)] for place in range(most)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +65,7 @@ class DataTable:
         rows: As many cells each as there are headings.
         is_folded: Shown only when somebody asks for it.
         ends_in_words: The last column has words, not numbers.
+        kept: Numbers of rows that are shown in any case; few.
     """
 
     caption: str
@@ -58,6 +73,21 @@ class DataTable:
     rows: tuple[tuple[str, ...], ...]
     is_folded: bool = True
     ends_in_words: bool = False
+    kept: tuple[int, ...] = ()
+
+    @property
+    def shown_rows(self) -> list[tuple[str, ...]]:
+        """All rows, or those that are kept and others evenly spread."""
+        if len(self.rows) <= MAX_ROWS:
+            return list(self.rows)
+        kept = set(self.kept)
+        others = [place for place in range(len(self.rows)) if place not in kept]
+        return [self.rows[place] for place in sorted((*kept, *spread_over(others, MAX_ROWS - len(kept))))]
+
+    @property
+    def left_out(self) -> int:
+        """Rows that are not shown."""
+        return len(self.rows) - len(self.shown_rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,9 @@ _TEMPLATES = jinja2.Environment(
 )
 
 
+_MAX_COMMAND = 10_000  # characters
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """What made a report.
@@ -55,7 +58,7 @@ def render(page: Page, origin: Origin) -> bytes:
         scripts += [_plotting_library(), _source("report.js")]
     text = _TEMPLATES.get_template("report.html.jinja").render(
         page=page,
-        command=origin.command,
+        command=_shortened(origin.command),
         versions=_versions(origin),
         style=_source("report.css"),
         colors={theme: css_colors(theme) for theme in THEMES},
@@ -64,6 +67,11 @@ def render(page: Page, origin: Origin) -> bytes:
         drawing=_drawing(charts) if charts else None,
     )
     return text.encode("utf-8", errors="backslashreplace")
+
+
+def _shortened(command: str) -> str:
+    """Thousands of sizes make a long command."""
+    return command if len(command) <= _MAX_COMMAND else f"{command[:_MAX_COMMAND]} \u2026"
 
 
 def _drawing(charts: list[Any]) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
+import shutil
 from pathlib import Path
 from types import TracebackType
 
@@ -21,7 +23,8 @@ class ReportFile:
 
         Raises:
             MissingExtraError: The packages of the extra `report` are not there.
-            ConfigError: The name is empty or "-", or is that of something that is no regular file.
+            ConfigError: The name is empty or "-", or is that of something that is no regular file, or of a
+                link that leads back to itself.
         """
         if not os.fspath(path):
             raise ConfigError("html", path, "the name is empty")
@@ -29,10 +32,13 @@ class ReportFile:
             raise ConfigError("html", path, "needs the name of a file")
         check_packages()
         self.path = Path(os.path.realpath(path))
+        if self.path.is_symlink():  # all links have been followed
+            raise ConfigError("html", os.fspath(path), "is a link that leads back to itself")
         if self.path.exists() and not self.path.is_file():
             raise ConfigError("html", os.fspath(path), "is there already, and no regular file")
         self._name = os.fspath(path)
-        self._part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        # Not made of the name, which may be as long as the file system allows.
+        self._part = self.path.with_name(f".blockpool-{secrets.token_hex(8)}.part")
 
     def __enter__(self) -> ReportFile:
         """Opens the file beside it.
@@ -50,7 +56,7 @@ class ReportFile:
         return self
 
     def write(self, content: bytes) -> None:
-        """Writes all of it, and puts it in its place.
+        """Writes all of it, and puts it in its place, with the permissions of the file that is replaced.
 
         Raises:
             OSError: It cannot be written.
@@ -58,6 +64,8 @@ class ReportFile:
         try:
             with self._file as file:
                 file.write(content)
+            if self.path.exists():
+                shutil.copymode(self.path, self._part)
             self._part.replace(self.path)
         except OSError as error:
             error.filename = self._name

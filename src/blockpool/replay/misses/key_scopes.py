@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -27,7 +28,51 @@ class Scope(NamedTuple):
 
 PLAIN_SCOPE = Scope(None, None, _NO_IMAGES)
 
-_FIELDS = (("lora", 0), ("salt", 1), ("image", 2))
+_KINDS = ("lora", "salt", "image")
+_SCANNED = 8
+"""So many scopes of the same tokens are compared one by one; most blocks have fewer, and more are indexed."""
+
+
+class _ScopeIndex:
+    """Many scopes of the same tokens: by every part of theirs, which was known first."""
+
+    __slots__ = ("_first", "_num_scopes")
+
+    def __init__(self, scopes: Iterable[Scope]) -> None:
+        self._num_scopes = 0
+        self._first: dict[Scope | tuple[object, ...], tuple[int, Scope]] = {}
+        for scope in scopes:
+            self.append(scope)
+
+    def append(self, scope: Scope) -> None:
+        """Adds one that is not there yet. O(1)."""
+        entry = (self._num_scopes, scope)
+        self._num_scopes += 1
+        for part in _parts(scope):
+            self._first.setdefault(part, entry)
+
+    def nearest(self, scope: Scope) -> list[Scope]:
+        """The first of those that differ from one, which is not there, in as few kinds as possible. O(1)."""
+        parts = _parts(scope)
+        for alike in (parts[:3], parts[3:6], parts[6:]):  # two kinds alike, one, none
+            found = [self._first[part] for part in alike if part in self._first]
+            if found:
+                return [min(found)[1]]
+        return []
+
+
+def _parts(scope: Scope) -> tuple[tuple[object, ...], ...]:
+    """Pairs of two kinds, single kinds, and nothing."""
+    lora, salt, images = scope
+    return (
+        (0, lora, salt),
+        (1, lora, images),
+        (2, salt, images),
+        (0, lora),
+        (1, salt),
+        (2, images),
+        (),
+    )
 
 
 def has_extra_keys(request: TraceRequest) -> bool:
@@ -50,7 +95,7 @@ class KeyScopes:
     """
 
     def __init__(self) -> None:
-        self._scopes: dict[object, list[Scope]] = {}
+        self._scopes: dict[object, list[Scope] | _ScopeIndex] = {}
         self._image_runs: dict[tuple[object, ...], int] = {}
         self._roots: dict[tuple[str | None, str | None], int] = {}
 
@@ -75,7 +120,10 @@ class KeyScopes:
 
     def add(self, plain_key: object, scope: Scope) -> None:
         """Notes a block that was indexed for the first time under this scope. Amortised O(1)."""
-        self._scopes.setdefault(plain_key, []).append(scope)
+        scopes = self._scopes.setdefault(plain_key, [])
+        if isinstance(scopes, list) and len(scopes) == _SCANNED:
+            scopes = self._scopes[plain_key] = _ScopeIndex(scopes)
+        scopes.append(scope)
 
     def differing_kinds(self, plain_key: object, scope: Scope, *, known_plain: bool) -> str:
         """How the nearest scope under which these tokens are known differs: in as few kinds as possible.
@@ -89,12 +137,14 @@ class KeyScopes:
 
         Returns:
             "lora", "salt", "image", or several joined by " + "; "" when the tokens are not known here at all.
-            O(scopes of the tokens), most often less.
+            O(1), however many scopes there are.
         """
         best: tuple[str, ...] = ()
-        others = self._scopes.get(plain_key, ())
+        others = self._scopes.get(plain_key, [])
+        if isinstance(others, _ScopeIndex):
+            others = others.nearest(scope)
         for other in (PLAIN_SCOPE, *others) if known_plain else others:
-            kinds = tuple(kind for kind, field in _FIELDS if scope[field] != other[field])
+            kinds = tuple(kind for kind, one, two in zip(_KINDS, scope, other, strict=True) if one != two)
             if not best or len(kinds) < len(best):
                 best = kinds
             if len(best) == 1:

@@ -12,6 +12,7 @@ from rich.text import Text
 from blockpool.errors import printable
 from blockpool.replay.misses.miss_report import MissCase, MissReport, ReasonMisses, TagMisses
 from blockpool.replay.misses.reasons import OTHER_KEY
+from blockpool.replay.misses.tags import shown_others, shown_tag
 from blockpool.replay.whole_tables import print_whole, quantile_cells
 
 _MAX_TAG_WIDTH = 32
@@ -46,10 +47,12 @@ def print_reasons_by_size(console: Console, sizes: Sequence[int], reports: Seque
     print_whole(console, table)
 
 
-def shown_tag(tag: str | None) -> Text:
+def _tag_text(tag: str | None) -> Text:
     """A value from a trace as it may be printed: no control codes, no markup, not too long."""
-    if tag is None:
-        return Text("(none)")
+    return _safe(shown_tag(tag))
+
+
+def _safe(tag: str) -> Text:
     if len(tag) > _MAX_TAG_WIDTH:
         tag = tag[: _MAX_TAG_WIDTH - 3] + "..."
     return Text(printable(tag))
@@ -96,15 +99,15 @@ def _quantiles_table(misses: MissReport) -> Table:
 
 def _tags_table(misses: MissReport, tag: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(shown_tag(tag), no_wrap=True)
+    table.add_column(_safe(tag), no_wrap=True)
     for heading in ("requests", "tokens missed", "of its tokens"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("mostly", overflow="fold")
     for row in misses.tags:
-        table.add_row(shown_tag(row.tag), *_tag_cells(row))
+        table.add_row(_tag_text(row.tag), *_tag_cells(row))
     if misses.other_tags is not None:
         others = misses.num_tags - len(misses.tags)
-        table.add_row(f"{others:,} others", *_tag_cells(misses.other_tags))
+        table.add_row(shown_others(others), *_tag_cells(misses.other_tags))
     return table
 
 
@@ -124,12 +127,12 @@ def _cases_table(misses: MissReport) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("costliest", no_wrap=True)
     if misses.tag is not None:
-        table.add_column(shown_tag(misses.tag), no_wrap=True)
+        table.add_column(_safe(misses.tag), no_wrap=True)
     for heading in ("missed", "of", "token k", "too few"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("mostly", overflow="fold")
     for case in misses.cases:
-        tag = [shown_tag(case.tag)] if misses.tag is not None else []
+        tag = [_tag_text(case.tag)] if misses.tag is not None else []
         table.add_row(
             _case_name(case),
             *tag,

@@ -1,17 +1,37 @@
-"""`TagReader`: the tag of each request, and whether any had one."""
+"""`TagReader`: the tag of each request, and whether any had one. How tables show tags."""
 
 from __future__ import annotations
 
+import json
+import re
+
 from blockpool.errors import ConfigError
 from blockpool.trace.request import TraceRequest
+from blockpool.trace.tag_field import tag_text
 
 DEFAULT_TAG = "session_id"
+NO_TAG = "(none)"
 _REQUEST_FIELDS = (DEFAULT_TAG, "lora", "salt")
 
 
 def tag_field_to_read(tag: str | None) -> str | None:
     """The field that a `TraceReader` must keep for this tag; None when a request has it anyway."""
     return None if tag in _REQUEST_FIELDS else tag
+
+
+_OTHERS = re.compile(r"[0-9,]+ others")
+
+
+def shown_tag(tag: str | None) -> str:
+    """A tag as tables have it: what is not there, and all others together, cannot be mistaken for one."""
+    if tag is None:
+        return NO_TAG
+    return json.dumps(tag, ensure_ascii=False) if tag == NO_TAG or _OTHERS.fullmatch(tag) else tag
+
+
+def shown_others(count: int) -> str:
+    """The name of so many tags together."""
+    return f"{count:,} others"
 
 
 class TagReader:
@@ -33,10 +53,12 @@ class TagReader:
 
     def of(self, request: TraceRequest) -> str | None:
         """The tag of a request, or None."""
-        value: str | None = getattr(request, self._field)
-        if value is not None:
-            self._found = True
-        return value
+        value: str | int | None = getattr(request, self._field)
+        if value is None:
+            return None
+        self._found = True
+        # A reader has made text of all other fields, and LoRA and salt are nothing else.
+        return tag_text(value) if self._field == DEFAULT_TAG else str(value)
 
     def name(self) -> str | None:
         """Name of the tag; None when none was asked for and no request has the default one.

@@ -118,6 +118,14 @@ CATALOG: dict[str, _Config] = {
 }
 
 
+def config_path(model: str) -> Path | None:
+    """The file that `load_model_shape` reads, there or not; None for a model of the catalog."""
+    if model.lower() in CATALOG:
+        return None
+    path = Path(model)
+    return path / "config.json" if path.is_dir() else path
+
+
 def load_model_shape(model: str) -> ModelShape:
     """The shape of a model by its name or its config.
 
@@ -134,14 +142,13 @@ def load_model_shape(model: str) -> ModelShape:
     known = CATALOG.get(model.lower())
     if known is not None:
         return shape_from_config(known, model.lower())
-    path = Path(model)
+    path = config_path(model)
+    assert path is not None
     if not path.exists():
         names = ", ".join(CATALOG)
         raise ConfigError(
             "model", model, f"is neither a config.json, nor a folder with one, nor one of {names}"
         )
-    if path.is_dir():
-        path /= "config.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from blockpool.errors import ConfigError
-from blockpool.replay.arguments import as_instance, check_trace, known_requests
+from blockpool.replay.arguments import as_instance, check_trace, instance_or, known_requests
 from blockpool.replay.curves.curve_pass import MainPass, feed
 from blockpool.replay.curves.hit_curve import HitCurve
 from blockpool.replay.curves.policy_points import LRU, PolicyRecorder, check_policies
@@ -59,7 +59,7 @@ def plan_capacity(
     """
     as_instance("shape", shape, ModelShape)
     as_instance("settings", settings, PlanSettings)
-    replay = as_instance("replay", replay or ReplaySettings(), ReplaySettings)
+    replay = instance_or("replay", replay, ReplaySettings)
     replay.require_full_attention(NO_CURVE)
     check_trace(trace)
     check_policies(policies or (LRU,))

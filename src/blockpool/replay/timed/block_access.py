@@ -77,3 +77,7 @@ class BlockAccess(Protocol):
             token: The one computed last, below `total_tokens`.
         """
         ...
+
+    def next_change(self, request: TimedRequest) -> int:
+        """The next token of a prefilling request at which more happens than being computed, or may happen."""
+        ...

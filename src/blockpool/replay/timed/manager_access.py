@@ -128,6 +128,10 @@ class ManagerAccess:
         """See `BlockAccess`."""
         return min(self.managed.next_event(_managed(request), token), request.total_tokens)
 
+    def next_change(self, request: TimedRequest) -> int:
+        """See `BlockAccess`. Windows move with every token, so no two steps are taken to be equal."""
+        return request.computed + 1
+
     def _look_up_tokens(self, request: TimedRequest) -> int:
         return request.prefill_target
 
@@ -191,6 +195,10 @@ class FullAttentionAccess(ManagerAccess):
     def next_event(self, request: TimedRequest, token: int) -> int:
         """See `BlockAccess`."""
         return request.next_event(token, num_blocks=-(-request.position // self._block_size))
+
+    def next_change(self, request: TimedRequest) -> int:
+        """See `BlockAccess`."""
+        return request.next_change(num_blocks=-(-request.position // self._block_size))
 
     def _look_up_tokens(self, request: TimedRequest) -> int:
         # One token more than what may be found is what there has to be.

@@ -86,6 +86,10 @@ class PoolAccess:
         """See `BlockAccess`. Output takes no blocks."""
         return request.total_tokens
 
+    def next_change(self, request: TimedRequest) -> int:
+        """See `BlockAccess`."""
+        return request.next_change(num_blocks=len(request.blocks))
+
     def _lengthen(self, request: TimedRequest, num_tokens: int) -> None:
         first_changed = len(request.blocks)
         wanted = request.layout.blocks_for(num_tokens) - first_changed

@@ -135,8 +135,11 @@ class Scheduler:
         check_every = self._settings.check_every
         if check_every and self._num_played % check_every == 0:
             self.pool.check_invariants()
-        if not (step.happened or self._one_by_one):
-            self._skip_quiet_steps()
+        if not self._one_by_one:
+            if self._prefilling is not None:
+                self._skip_equal_chunks(self._running[self._prefilling])
+            elif not step.happened:
+                self._skip_quiet_steps()
         return True
 
     def _wait(self) -> bool:
@@ -283,9 +286,31 @@ class Scheduler:
         if has_place and next_ns is not None:
             num_steps = min(num_steps, -((self._clock.now_ns - next_ns) // self._decode_step_ns))
         if num_steps > 0:
-            self._step_number += num_steps
-            self.statistics.steps += num_steps
-            self._pass_time(num_steps * self._decode_step_ns)
+            self._take_together(num_steps, self._decode_step_ns)
+
+    def _skip_equal_chunks(self, timed: TimedRequest) -> None:
+        """Takes all steps at once that compute a chunk of this prompt and change no block.
+
+        The chunk is all that a step has left, so nobody can be admitted meanwhile, whoever comes.
+        """
+        num_decoding = len(self._running) - 1
+        chunk = self._timed.max_batched_tokens - num_decoding
+        num_steps = (self._access.next_change(timed) - timed.computed - 1) // chunk
+        if self._events:
+            num_steps = min(num_steps, self._events[0][0] - self._step_number - 1)
+        if num_steps > 0:
+            stop = timed.computed + num_steps * chunk
+            self.statistics.computed(timed, stop)
+            timed.computed = stop
+            timed.most_computed = max(timed.most_computed, stop)
+            decode_ns = self._decode_step_ns if num_decoding else 0
+            self._take_together(num_steps, self._timed.prefill_ns(chunk) + decode_ns)
+
+    def _take_together(self, num_steps: int, duration_ns: int) -> None:
+        """Passes over equal steps, each as long as `duration_ns`."""
+        self._step_number += num_steps
+        self.statistics.steps += num_steps
+        self._pass_time(num_steps * duration_ns)
 
     def _pass_time(self, duration_ns: int) -> None:
         self.statistics.held(duration_ns, self.pool, len(self._running))

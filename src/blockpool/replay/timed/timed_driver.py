@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from blockpool.replay.arguments import as_instance, check_trace, known_requests
+from blockpool.replay.arguments import check_trace, instance_or, known_requests
 from blockpool.replay.attention.manager_run import start_run
 from blockpool.replay.driver import Progress, find_window, first_of, open_trace
 from blockpool.replay.parallel import play_sizes
@@ -147,8 +147,8 @@ def _checked(
     timed: TimedSettings | None, settings: ReplaySettings | None
 ) -> tuple[TimedSettings, ReplaySettings]:
     return (
-        as_instance("timed", timed or TimedSettings(), TimedSettings),
-        as_instance("settings", settings or ReplaySettings(rules=ENGINE_RULES), ReplaySettings),
+        instance_or("timed", timed, TimedSettings),
+        instance_or("settings", settings, ReplaySettings, rules=ENGINE_RULES),
     )
 
 

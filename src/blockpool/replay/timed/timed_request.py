@@ -83,6 +83,25 @@ class TimedRequest:
         self.was_admitted = False
         self.has_first_token = False
 
+    def next_change(self, *, num_blocks: int) -> int:
+        """While it prefills, the next token at which more happens than being computed.
+
+        Args:
+            num_blocks: Blocks that it holds: all from the first on.
+
+        Returns:
+            The first of: the one that fills a block, the one that needs a new block, the last of the prefill.
+        """
+        capacity = self.layout.tokens_in(num_blocks)
+        if self.computed < capacity:
+            return min(capacity, self.prefill_target)
+        # Under trace rules there may be tokens behind the last block: output that is computed again.
+        return (
+            self.prefill_target
+            if self.layout.blocks_for(self.prefill_target) == num_blocks
+            else self.computed + 1
+        )
+
     def next_event(self, token: int, *, num_blocks: int) -> int:
         """The next token, after `token`, at which more happens than being computed, where output takes blocks.
 

@@ -64,11 +64,20 @@ class TimedSettings:
         if as_size("max_running", self.max_running) > MAX_RUNNING:
             raise ConfigError("max_running", self.max_running, f"must be at most {MAX_RUNNING:,}")
         if as_size("max_batched_tokens", self.max_batched_tokens) < self.max_running:
+            self._refuse_budget()
+
+    def _refuse_budget(self) -> None:
+        """Names the one of the two that was given; of the other one that it is a default."""
+        running, tokens = self.max_running, self.max_batched_tokens
+        why = ": each may need one token per step"
+        if tokens == DEFAULT_MAX_BATCHED_TOKENS:
             raise ConfigError(
-                "max_batched_tokens",
-                self.max_batched_tokens,
-                f"must be at least max_running, {self.max_running:,}: each may need one token per step",
+                "max_running", running, f"must be at most max_batched_tokens, by default {tokens:,}{why}"
             )
+        default = "by default " if running == DEFAULT_MAX_RUNNING else ""
+        raise ConfigError(
+            "max_batched_tokens", tokens, f"must be at least max_running, {default}{running:,}{why}"
+        )
 
     @property
     def decode_step_ns(self) -> int:

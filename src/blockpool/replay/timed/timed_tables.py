@@ -106,7 +106,7 @@ def _details(result: TimedResult) -> Table:
     table.add_row(
         "the same, alone",
         f"{alone.hit_tokens:,} of {alone.prompt_tokens:,} = {alone.token_hit_rate:.2%}, "
-        "were each done before the next begins",
+        "in a plain replay: each done before the next begins",
     )
     table.add_row(
         "blocks hit", f"{counts.hit_blocks:,} of {counts.prompt_blocks:,} = {counts.block_hit_rate:.2%}"
