@@ -8,7 +8,7 @@ PYTHON ?= python3
 JOBS ?= auto
 # More arguments for pytest: `make test ARGS="-k queue -x"`.
 ARGS ?=
-DEMO_BLOCKS ?= 500,1000,2000,4000
+DEMO_BLOCKS ?= 1000,2000,4000
 
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
@@ -77,6 +77,7 @@ $(BUILD)/python.ok:
 demo: .venv/installed.ok
 	@.venv/bin/blockpool --version
 	.venv/bin/blockpool replay demo --blocks $(DEMO_BLOCKS)
+	.venv/bin/blockpool curve demo
 
 # --- test environments, one per build ---------------------------------------------------------
 

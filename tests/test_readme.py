@@ -82,6 +82,22 @@ def test_the_readme_shows_commands() -> None:
     assert shown >= {"replay", "generate"}
 
 
+def test_the_readme_shows_what_plan_prints() -> None:
+    if not DOCUMENTS[0].is_file():
+        pytest.skip("no README here: the tests run without the checkout")
+    pytest.importorskip("click", reason="the extra cli is not installed")
+    from click.testing import CliRunner
+
+    from blockpool.cli import cli
+
+    text = DOCUMENTS[0].read_text(encoding="utf-8")
+    words = shlex.split(text.partition("`blockpool plan ")[2].partition("`")[0])
+    printed = CliRunner().invoke(cli, ["plan", *words]).stdout.splitlines()
+    shown = text.partition("```text\n")[2].partition("```")[0].splitlines()
+    assert len(shown) == 7
+    assert [line for line in shown if not any(other.startswith(line) for other in printed)] == []
+
+
 def test_make_targets_that_are_named_exist() -> None:
     makefile = CHECKOUT / "Makefile"
     if not makefile.is_file():

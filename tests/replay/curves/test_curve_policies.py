@@ -149,6 +149,11 @@ def chains(*ids: list[int]) -> list[TraceRequest]:
     return [TraceRequest(None, 4 * len(chain), 4, block_ids=chain) for chain in ids]
 
 
+def test_a_policy_that_is_not_played_size_by_size_is_refused() -> None:
+    with pytest.raises(ConfigError, match="policy=lru"):
+        PolicyRecorder().point("lru", 1)
+
+
 def test_a_last_block_that_is_computed_again_is_worth_more_than_its_child() -> None:
     """Both are needed by the same request; the child was there first, but hits only together with its parent."""
     requests = chains([7, 8, 9], [1, 2, 3, 4], [1], [7, 8, 9], [1, 2, 3, 4])

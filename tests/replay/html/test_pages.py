@@ -147,6 +147,25 @@ def test_why_blocks_missed() -> None:
     assert cases.rows[0][1] == f"{misses.cases[0].missed_tokens:,}"
 
 
+def test_what_a_larger_pool_would_change() -> None:
+    """Known for sure only where requests come one after the other."""
+    played = ReplaySettings(rules="engine", explain=True)
+    alone = miss_section(replay("demo", 500, played).misses)
+    together = miss_section(replay_timed("demo", 2_000, settings=played).misses)
+    few = [TraceRequest(None, 16, 16, token_ids=[number] * 16) for number in range(3)]
+    new = miss_section(replay(few, 9, ReplaySettings(explain=True)).misses)
+    assert alone is not None
+    assert together is not None
+    assert new is not None
+    assert alone.words[1] == (
+        "A larger pool finds what was evicted, and has room for what found none. The rest no size can change."
+    )
+    assert together.words[1] == (
+        "A larger pool finds some of what was evicted, perhaps all. The rest no size can change."
+    )
+    assert new.words[1] == "No size of the pool can change that."
+
+
 def test_columns_that_nobody_can_fill_are_left_out() -> None:
     """No times, no tags, and no distances once an id follows two others."""
     requests = [TraceRequest(None, 32, 16, block_ids=ids) for ids in ([1, 2], [3, 2], [3, 4], [1, 2])]

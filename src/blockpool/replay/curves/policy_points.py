@@ -47,9 +47,15 @@ class PolicyRecorder:
         return -1
 
     def point(self, policy: str, capacity: int) -> PolicyPoint:
-        """Plays one policy, "fifo" or "optimal", at one capacity. O(look-ups · log capacity) at most."""
+        """Plays one policy, "fifo" or "optimal", at one capacity. O(look-ups · log capacity) at most.
+
+        Raises:
+            ConfigError: Another policy.
+        """
         if policy == FIFO:
             return PolicyPoint(policy, capacity, *self._trace.fifo(capacity))
+        if policy != OPTIMAL:
+            raise ConfigError("policy", policy, "is not played size by size")
         blocks, tokens = self._trace.optimal(capacity)
         if self._trace.unequal:
             tokens = self._trace.most_tokens(capacity)

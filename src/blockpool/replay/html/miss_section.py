@@ -13,7 +13,7 @@ from blockpool.replay.html.numbers import percent, ratio, whole
 from blockpool.replay.html.page import Chart, DataTable, Section
 from blockpool.replay.html.palette import color
 from blockpool.replay.misses.miss_report import MissCase, MissReport, ReasonMisses, TagMisses
-from blockpool.replay.misses.reasons import OTHER_KEY
+from blockpool.replay.misses.reasons import EVICTED, NO_ROOM, OTHER_KEY
 from blockpool.replay.misses.tags import shown_others, shown_tag
 
 _MEANINGS = {
@@ -40,7 +40,7 @@ def miss_section(misses: MissReport | None) -> Section | None:
     blocks, tokens = whole(misses.missed_blocks), whole(misses.missed_tokens)
     words = (
         f"Each of the {blocks} prompt blocks that missed ({tokens} tokens) has one reason.",
-        "A larger pool finds what was evicted, and has room for what found none. The rest no size can change.",
+        _what_size_changes(misses),
     )
     description = (
         "Bars of missed prompt tokens by reason. "
@@ -54,6 +54,20 @@ def miss_section(misses: MissReport | None) -> Section | None:
         tables.append(_tags_table(misses, misses.tag))
     tables.append(_cases_table(misses))
     return Section("misses", "Why prompt blocks missed", words, (picture,), tuple(tables))
+
+
+def _what_size_changes(misses: MissReport) -> str:
+    """What a larger pool would find. Of requests that run side by side it is known only that more is kept."""
+    reasons = {row.reason for row in misses.reasons if row.blocks}
+    words = []
+    if EVICTED in reasons:
+        exact = misses.evicted.blocks_too_few.samples
+        words.append("finds what was evicted" if exact else "finds some of what was evicted, perhaps all")
+    if NO_ROOM in reasons:
+        words.append("has room for what found none")
+    if not words:
+        return "No size of the pool can change that."
+    return f"A larger pool {', and '.join(words)}. The rest no size can change."
 
 
 def misses_by_size(sizes: Sequence[int], reports: Sequence[MissReport | None]) -> tuple[DataTable, ...]:
