@@ -8,7 +8,7 @@ from blockpool.core.arguments import as_count, as_int
 from blockpool.core.block import KVCacheBlock
 from blockpool.errors import ArgumentError, ConfigError
 from blockpool.kv_cache.blocks import KVCacheBlocks, empty_blocks
-from blockpool.kv_cache.checks import require_computed, require_still_there
+from blockpool.kv_cache.checks import require_hits
 from blockpool.kv_cache.coordinator import KVCacheCoordinator
 from blockpool.kv_cache.demand import Demand
 from blockpool.kv_cache.types import RequestArg
@@ -41,7 +41,8 @@ def checked_hits(
 
     Raises:
         ArgumentError: If something in them is no block.
-        BlockStateError: If a block is of another pool, or was recycled since it was looked up.
+        BlockStateError: If a block is of another pool or group, null where attention looks, or was recycled since it
+            was looked up.
         ConfigError: If there are not as many as the computed tokens take.
     """
     managers = coordinator.single_type_managers
@@ -55,10 +56,9 @@ def checked_hits(
         num_blocks, rest = divmod(num_tokens, manager.block_size)
         if rest != 0 or (num_blocks > 0 and not pool.enable_caching):
             raise ConfigError("num_new_computed_tokens", num_tokens, "no hit has so many tokens")
-        require_computed(hits[group_id], num_blocks, pool, group_id)
-        if num_blocks > 0:
-            factor = manager.block_size // pool.hash_block_size
-            require_still_there(request, hits[group_id], factor, pool)
+        num_skipped = min(manager.get_num_skipped_tokens(num_tokens) // manager.block_size, num_blocks)
+        factor = manager.block_size // pool.hash_block_size
+        require_hits(request, hits[group_id], num_blocks, num_skipped, pool, group_id, factor)
     return hits
 
 
