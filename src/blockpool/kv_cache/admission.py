@@ -43,8 +43,15 @@ def checked_hits(
         ArgumentError: If something in them is no block.
         BlockStateError: If a block is of another pool or group, null where attention looks, or was recycled since it
             was looked up.
-        ConfigError: If there are not as many as the computed tokens take.
+        ConfigError: If there are not as many as the computed tokens take, or the request says that it has computed some
+            already, for which it has no blocks.
     """
+    if demand.num_computed > 0:
+        raise ConfigError(
+            "request.num_computed_tokens",
+            demand.num_computed,
+            f"request {demand.request_id!r} has no blocks: it is 0 for a new or a preempted one",
+        )
     managers = coordinator.single_type_managers
     pool = coordinator.block_pool
     given = empty_blocks(len(managers)) if new_computed_blocks is None else new_computed_blocks

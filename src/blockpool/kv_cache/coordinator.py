@@ -190,7 +190,7 @@ class KVCacheCoordinator:
             total += len(manager.reserved_blocks())
         return total
 
-    def look_ahead(self, request_id: str, total_computed_tokens: int) -> None:
+    def look_ahead(self, request: RequestArg, request_id: str, total_computed_tokens: int) -> None:
         """Notes how far a running request can go before any group must do something."""
         num_slots = NEVER
         next_to_cache = NEVER
@@ -205,4 +205,6 @@ class KVCacheCoordinator:
             to_skip = manager.next_to_skip(total_computed_tokens)
             if to_skip < next_to_skip:
                 next_to_skip = to_skip
-        self.outlooks[request_id] = Outlook(num_slots, next_to_cache, next_to_skip)
+        self.outlooks[request_id] = Outlook(
+            request, total_computed_tokens, num_slots, next_to_cache, next_to_skip
+        )

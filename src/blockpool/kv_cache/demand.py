@@ -17,6 +17,7 @@ class Demand:
     Attributes:
         request_id: The request.
         num_request_tokens: All it has.
+        num_computed: Those that it says are computed; 0 of a new one.
         num_new_computed: Tokens of its hits.
         num_local: Tokens computed here, hits included.
         total_computed: With external ones, but not beyond the longest request.
@@ -33,6 +34,7 @@ class Demand:
 
     __slots__ = (
         "is_admission",
+        "num_computed",
         "num_encoder_tokens",
         "num_local",
         "num_main",
@@ -68,6 +70,7 @@ class Demand:
             raise ArgumentError("request.request_id", request_id, "a string is needed")
         self.request_id: str = request_id
         self.num_request_tokens: int = num_tokens
+        self.num_computed: int = num_computed
         self.num_new_computed: int = _count("num_new_computed_tokens", num_new_computed_tokens)
         self.num_encoder_tokens: int = _count("num_encoder_tokens", num_encoder_tokens)
         self.num_local: int = min(num_computed + self.num_new_computed, max_model_len)

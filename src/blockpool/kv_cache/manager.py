@@ -18,7 +18,7 @@ from blockpool.kv_cache.checks import as_id, as_request_id
 from blockpool.kv_cache.config import KVCacheConfig
 from blockpool.kv_cache.coordinator import KVCacheCoordinator
 from blockpool.kv_cache.demand import Demand
-from blockpool.kv_cache.outlook import Outlook, has_all
+from blockpool.kv_cache.outlook import Outlook, has_all, require_same
 from blockpool.kv_cache.prefix_cache_stats import PrefixCacheStats
 from blockpool.kv_cache.setup_coordinator import make_coordinator
 from blockpool.kv_cache.sizing import max_blocks_per_request
@@ -363,6 +363,7 @@ class KVCacheManager:
         self, request: RequestArg, demand: Demand, outlook: Outlook, caches: bool
     ) -> KVCacheBlocks | None:
         """`allocate_slots` of a running request. Does only what the outlook says is due."""
+        require_same(outlook, request, demand)
         coordinator = self.coordinator
         empty = self.empty_kv_cache_blocks.blocks
         takes = demand.num_slots > outlook.num_slots or demand.num_encoder_tokens > 0
@@ -394,5 +395,5 @@ class KVCacheManager:
             new_blocks = self.create_kv_cache_blocks(taken)
         if fills:
             coordinator.cache_blocks(request, demand.num_to_cache)
-        coordinator.look_ahead(demand.request_id, demand.total_computed)
+        coordinator.look_ahead(request, demand.request_id, demand.total_computed)
         return new_blocks
