@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from blockpool.core.arguments import as_count, as_int
 from blockpool.core.block import KVCacheBlock
-from blockpool.errors import ArgumentError, ConfigError
+from blockpool.errors import ArgumentError, ConfigError, OutOfBlocksError
 from blockpool.kv_cache.blocks import KVCacheBlocks, empty_blocks
-from blockpool.kv_cache.checks import require_hits
+from blockpool.kv_cache.checks import MAX_TOKENS, require_hits
 from blockpool.kv_cache.coordinator import KVCacheCoordinator
 from blockpool.kv_cache.demand import Demand
 from blockpool.kv_cache.types import RequestArg
@@ -22,7 +22,7 @@ def looked_up(request: RequestArg, enable_caching: bool) -> tuple[int, Sequence[
     """
     try:
         skips: bool = not enable_caching or bool(request.skip_reading_prefix_cache)
-        num_tokens = as_int("request.num_tokens", request.num_tokens)
+        num_tokens = min(as_int("request.num_tokens", request.num_tokens), MAX_TOKENS)
         block_hashes = request.block_hashes
     except AttributeError as error:
         raise ArgumentError("request", request, str(error)) from None
@@ -82,6 +82,21 @@ def num_preemptions_to_count(request: RequestArg) -> int:
         return as_count("request.num_preemptions", request.num_preemptions)
     except AttributeError as error:
         raise ArgumentError("request", request, str(error)) from None
+
+
+def require_room(
+    coordinator: KVCacheCoordinator, demand: Demand, max_model_len: int, num_usable_blocks: int
+) -> None:
+    """Checks that the pool could hold a new request, if its lookahead stays what it is. O(groups).
+
+    Raises:
+        OutOfBlocksError: If sooner or later it needs more blocks at once than there are.
+    """
+    num_tokens = min(demand.num_request_tokens, max_model_len)
+    num_slots = min(max(num_tokens, demand.total_computed) + demand.num_lookahead, max_model_len)
+    least = coordinator.min_blocks(num_tokens, num_slots, demand.total_computed, demand.num_encoder_tokens)
+    if least > num_usable_blocks:
+        raise OutOfBlocksError(least, num_usable_blocks)
 
 
 def num_wanted(

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Final, cast
 
 from mypy_extensions import i64
 
+from blockpool.core.arguments import as_count
 from blockpool.core.block import KVCacheBlock, group_of, home_of
 from blockpool.core.block_hash import coarse_hash
 from blockpool.core.pool import BlockPool
 from blockpool.core.refusals import first_stranger, is_own, not_own
 from blockpool.errors import ArgumentError, BlockPoolError, BlockStateError, ConfigError
 from blockpool.kv_cache.types import RequestArg
+
+MAX_TOKENS: Final = 0x1FFFFFFFFFFFFF
+"""Whatever counts tokens is at most that: sums and products of such numbers fit into machine words."""
+
+
+def as_num_tokens(field: str, value: object) -> int:
+    """A number of tokens, 0 … `MAX_TOKENS`.
+
+    Raises:
+        ArgumentError: For anything but an integer.
+        ConfigError: If it is out of range.
+    """
+    number = as_count(field, value)
+    if number > MAX_TOKENS:
+        raise ConfigError(field, number, f"must be at most {MAX_TOKENS}")
+    return number
 
 
 def num_idle(blocks: Sequence[KVCacheBlock], first: int, null_block: KVCacheBlock) -> int:

@@ -169,11 +169,11 @@ class KVCacheCoordinator:
         pool.touch(reserved)
         return done
 
-    def min_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
-        """A request of so many tokens needs at least so many blocks at once, however it is scheduled."""
+    def min_blocks(self, num_tokens: int, num_slots: int, num_computed: int, num_encoder_tokens: int) -> int:
+        """A new request needs at least so many blocks at once. See `SingleTypeKVCacheManager`."""
         total = 0
         for manager in self.single_type_managers:
-            total += manager.min_blocks(num_tokens, num_encoder_tokens)
+            total += manager.min_blocks(num_tokens, num_slots, num_computed, num_encoder_tokens)
         return total
 
     def max_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:

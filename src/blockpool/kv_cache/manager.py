@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, final
 
-from blockpool.core.arguments import as_bool, as_count, as_size
+from blockpool.core.arguments import as_bool, as_size
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.event_log import EventLog
 from blockpool.core.events import KVCacheEvent
 from blockpool.core.pool import BlockPool
 from blockpool.core.types import BoolArg, IntArg, MetricsCollector, StrArg
-from blockpool.errors import ArgumentError, ConfigError, OutOfBlocksError
-from blockpool.kv_cache.admission import checked_hits, looked_up, num_preemptions_to_count, num_wanted
+from blockpool.errors import ArgumentError, ConfigError
+from blockpool.kv_cache.admission import (
+    checked_hits,
+    looked_up,
+    num_preemptions_to_count,
+    num_wanted,
+    require_room,
+)
 from blockpool.kv_cache.blocks import KVCacheBlocks, empty_blocks
-from blockpool.kv_cache.checks import as_id, as_request_id
+from blockpool.kv_cache.checks import as_id, as_num_tokens, as_request_id
 from blockpool.kv_cache.config import KVCacheConfig
 from blockpool.kv_cache.coordinator import KVCacheCoordinator
 from blockpool.kv_cache.demand import Demand
-from blockpool.kv_cache.outlook import Outlook, has_all, require_same
+from blockpool.kv_cache.outlook import Outlook, has_all, require_same, require_slots
 from blockpool.kv_cache.prefix_cache_stats import PrefixCacheStats
 from blockpool.kv_cache.setup_coordinator import make_coordinator
 from blockpool.kv_cache.sizing import max_blocks_per_request
@@ -90,7 +96,7 @@ class KVCacheManager:
         if not isinstance(kv_cache_config, KVCacheConfig):
             raise ArgumentError("kv_cache_config", kv_cache_config, "a KVCacheConfig is needed")
         self.kv_cache_config: KVCacheConfig = kv_cache_config
-        self.max_model_len: int = as_size("max_model_len", max_model_len)
+        self.max_model_len: int = as_size("max_model_len", as_num_tokens("max_model_len", max_model_len))
         self.enable_caching: bool = as_bool("enable_caching", enable_caching)
         self.use_eagle: bool = as_bool("use_eagle", use_eagle)
         self.log_stats: bool = as_bool("log_stats", log_stats)
@@ -146,17 +152,13 @@ class KVCacheManager:
 
         Raises:
             ArgumentError: For a request that lacks what is read.
-            ConfigError: If the request has fewer slots, hashes or tokens.
+            ConfigError: If the request has fewer slots, hashes or tokens, or is not the one that runs under its id.
         """
         request_id = as_request_id(request)
-        num_tokens = as_count("num_computed_tokens", num_computed_tokens)
+        num_tokens = as_num_tokens("num_computed_tokens", num_computed_tokens)
         if not self.enable_caching:
             return
-        outlook = self.coordinator.outlooks.get(request_id)
-        if outlook is None or num_tokens > outlook.num_slots:
-            raise ConfigError(
-                "num_computed_tokens", num_tokens, f"request {request_id!r} has no slots for so many"
-            )
+        require_slots(self.coordinator.outlooks.get(request_id), request, request_id, num_tokens)
         self.coordinator.require_cacheable(request, self.empty_kv_cache_blocks.blocks, 0, num_tokens)
         self.coordinator.cache_blocks(request, num_tokens)
 
@@ -270,7 +272,7 @@ class KVCacheManager:
 
     def remove_skipped_blocks(self, request_id: StrArg, total_computed_tokens: IntArg) -> None:
         """Frees those blocks of a request that attention will not need once so many tokens are computed."""
-        total = as_count("total_computed_tokens", total_computed_tokens)
+        total = as_num_tokens("total_computed_tokens", total_computed_tokens)
         self.coordinator.remove_skipped_blocks(as_id("request_id", request_id), total)
 
     @property
@@ -339,11 +341,8 @@ class KVCacheManager:
     ) -> KVCacheBlocks | None:
         """`allocate_slots` of a new request."""
         coordinator = self.coordinator
-        computed = checked_hits(self.coordinator, request, demand, new_computed_blocks)
-        usable = self.num_usable_blocks
-        least = coordinator.min_blocks(demand.num_at_most(self.max_model_len), demand.num_encoder_tokens)
-        if least > usable:
-            raise OutOfBlocksError(least, usable)
+        computed = checked_hits(coordinator, request, demand, new_computed_blocks)
+        require_room(coordinator, demand, self.max_model_len, self.num_usable_blocks)
         if caches:
             coordinator.require_cacheable(request, computed, demand.total_computed, demand.num_to_cache)
         counted = num_preemptions_to_count(request) if self.log_stats and self.enable_caching else -1

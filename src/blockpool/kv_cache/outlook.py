@@ -85,12 +85,8 @@ def require_same(outlook: Outlook, request: RequestArg, demand: Demand) -> None:
         ConfigError: If it cannot be: two requests have one id, or there are no slots for what is computed.
     """
     if outlook.request is not request:
-        known = _first_hash(outlook.request)
-        first = _first_hash(request)
-        if not 0 < demand.total_computed >= outlook.num_computed or (
-            first != known and first is not None and known is not None
-        ):
-            raise ConfigError("request_id", demand.request_id, "another request runs under this id")
+        if not 0 < demand.total_computed >= outlook.num_computed or _begins_otherwise(outlook, request):
+            raise _another_runs(demand.request_id)
         outlook.request = request
     if demand.total_computed > outlook.num_slots:
         raise ConfigError(
@@ -98,6 +94,31 @@ def require_same(outlook: Outlook, request: RequestArg, demand: Demand) -> None:
             demand.total_computed,
             f"request {demand.request_id!r} has slots for {outlook.num_slots}",
         )
+
+
+def require_slots(
+    outlook: Outlook | None, request: RequestArg, request_id: str, num_computed_tokens: int
+) -> None:
+    """Checks that a request runs and has slots for so many tokens. O(1).
+
+    Raises:
+        ConfigError: If it does not, or begins with another hash than the one that runs.
+    """
+    if outlook is None or num_computed_tokens > outlook.num_slots:
+        reason = f"request {request_id!r} has no slots for so many"
+        raise ConfigError("num_computed_tokens", num_computed_tokens, reason)
+    if outlook.request is not request and _begins_otherwise(outlook, request):
+        raise _another_runs(request_id)
+
+
+def _begins_otherwise(outlook: Outlook, request: RequestArg) -> bool:
+    known = _first_hash(outlook.request)
+    first = _first_hash(request)
+    return known is not None and first is not None and known != first
+
+
+def _another_runs(request_id: str) -> ConfigError:
+    return ConfigError("request_id", request_id, "another request runs under this id")
 
 
 def _first_hash(request: RequestArg) -> object:
