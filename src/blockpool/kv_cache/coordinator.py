@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.pool import BlockPool
 from blockpool.kv_cache.cross_attention import CrossAttentionManager
+from blockpool.kv_cache.demand import Demand
 from blockpool.kv_cache.outlook import Outlook
 from blockpool.kv_cache.single_type_manager import NEVER, SingleTypeKVCacheManager, nothing
 from blockpool.kv_cache.types import RequestArg
@@ -106,6 +107,39 @@ class KVCacheCoordinator:
             wanted = num_encoder_tokens if isinstance(manager, CrossAttentionManager) else num_tokens
             new_blocks.append(manager.allocate_new_blocks(request_id, wanted, num_tokens_main_model))
         return tuple(new_blocks)
+
+    def admit(
+        self,
+        request: RequestArg,
+        demand: Demand,
+        computed: tuple[Sequence[KVCacheBlock], ...],
+        caches: bool,
+    ) -> tuple[list[KVCacheBlock], ...]:
+        """Makes the tables of a new request for which there is room. Returns the new blocks of each group.
+
+        A request whose hashes cannot be read any more, though they could before, leaves no blocks behind.
+        """
+        num_external = demand.total_computed - demand.num_local
+        self.allocate_new_computed_blocks(demand.request_id, computed, demand.num_local, num_external)
+        try:
+            return self.lengthen(request, demand, True, caches)
+        except BaseException:
+            self.free(demand.request_id)
+            raise
+
+    def lengthen(
+        self, request: RequestArg, demand: Demand, takes: bool, fills: bool
+    ) -> tuple[list[KVCacheBlock], ...]:
+        """Does what is due for a running request. Returns the new blocks of each group; nothing when none are taken."""
+        taken: tuple[list[KVCacheBlock], ...] = ()
+        if takes:
+            taken = self.allocate_new_blocks(
+                demand.request_id, demand.num_slots, demand.num_main, demand.num_encoder_tokens
+            )
+        if fills:
+            self.cache_blocks(request, demand.num_to_cache)
+        self.look_ahead(request, demand.request_id, demand.total_computed)
+        return taken
 
     def require_cacheable(
         self,

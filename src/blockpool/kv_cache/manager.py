@@ -10,6 +10,7 @@ from blockpool.core.block import KVCacheBlock
 from blockpool.core.event_log import EventLog
 from blockpool.core.events import KVCacheEvent
 from blockpool.core.pool import BlockPool
+from blockpool.core.refusals import cannot_copy
 from blockpool.core.types import BoolArg, IntArg, MetricsCollector, StrArg
 from blockpool.errors import ArgumentError, ConfigError
 from blockpool.kv_cache.admission import (
@@ -63,6 +64,7 @@ class KVCacheManager:
         coordinator: The managers of all groups.
         empty_kv_cache_blocks: No blocks. What is returned when there are none.
         prefix_cache_stats: The counts so far, None without `log_stats`.
+        metrics_collector: As given. The pool has its own reference: setting this one changes nothing.
 
     Raises:
         ArgumentError: For an argument of the wrong type.
@@ -121,7 +123,11 @@ class KVCacheManager:
         )
         self.num_kv_cache_groups: int = len(kv_cache_config.kv_cache_groups)
         self.empty_kv_cache_blocks: KVCacheBlocks = empty_blocks(self.num_kv_cache_groups)
+        self.metrics_collector: MetricsCollector | None = metrics_collector
         self.prefix_cache_stats: PrefixCacheStats | None = PrefixCacheStats() if self.log_stats else None
+
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
+        raise cannot_copy("KVCacheManager")
 
     def get_computed_blocks(self, request: RequestArg) -> tuple[KVCacheBlocks, int]:
         """Looks up how much of a new request's tokens has been computed before. Changes nothing, holds nothing.
@@ -350,13 +356,10 @@ class KVCacheManager:
         at_most = coordinator.max_blocks(demand.num_slots, demand.num_encoder_tokens)
         if at_most > num_free and num_wanted(coordinator, demand, computed) > num_free:  # counting is O(hits)
             return None
-        coordinator.allocate_new_computed_blocks(
-            demand.request_id, computed, demand.num_local, demand.total_computed - demand.num_local
-        )
-        new_blocks = self._lengthen(request, demand, True, caches)
+        new_blocks = coordinator.admit(request, demand, computed, caches)
         if counted >= 0 and self.prefix_cache_stats is not None:
             self.prefix_cache_stats.record(demand.num_request_tokens, demand.num_new_computed, counted > 0)
-        return new_blocks
+        return self.create_kv_cache_blocks(new_blocks)
 
     def _grow(
         self, request: RequestArg, demand: Demand, outlook: Outlook, caches: bool
@@ -382,17 +385,4 @@ class KVCacheManager:
                 return None
         if skips:
             coordinator.remove_skipped_blocks(demand.request_id, demand.total_computed)
-        return self._lengthen(request, demand, takes, fills)
-
-    def _lengthen(self, request: RequestArg, demand: Demand, takes: bool, fills: bool) -> KVCacheBlocks:
-        coordinator = self.coordinator
-        new_blocks = self.empty_kv_cache_blocks
-        if takes:
-            taken = coordinator.allocate_new_blocks(
-                demand.request_id, demand.num_slots, demand.num_main, demand.num_encoder_tokens
-            )
-            new_blocks = self.create_kv_cache_blocks(taken)
-        if fills:
-            coordinator.cache_blocks(request, demand.num_to_cache)
-        coordinator.look_ahead(request, demand.request_id, demand.total_computed)
-        return new_blocks
+        return self.create_kv_cache_blocks(coordinator.lengthen(request, demand, takes, fills))
