@@ -229,8 +229,8 @@ class KVCacheManager:
 
         Raises:
             ArgumentError: For an argument of the wrong type, and a request that lacks what is read.
-            BlockStateError: If a computed block is of another pool or group, null where attention looks, or was recycled
-                since it was looked up.
+            BlockStateError: If a computed block is of another pool or group, null where attention looks, or was
+                recycled since it was looked up.
             ConfigError: For numbers that do not fit together; for a running request that comes with hits or external
                 tokens, as if it were new; for another request under its id; for too few hashes.
             OutOfBlocksError: For a new request that the whole pool could not hold; `wanted` and `free` tell how much.
