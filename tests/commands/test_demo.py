@@ -71,6 +71,7 @@ def test_help_is_plain_ascii() -> None:
     [
         (["--speed", "5"], "--speed is for the live view"),
         (["--no-live", "--speed", "5"], "--speed is for the live view"),
+        (["--speed", "nan"], "a number is needed"),
         (["--requests", "0"], "--requests"),
         (["--blocks", "0"], "--blocks"),
         (["--seed", "-1"], "--seed"),
@@ -107,17 +108,48 @@ def test_other_commands_never_load_numpy() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_colours_by_force_make_no_view_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    done = run("demo", "engine", "--requests", "2")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\x1b[?1049h" not in done.stdout
+    assert b"step 0" not in done.stdout
+
+
+def test_a_dumb_terminal_shows_the_summary_at_once() -> None:
+    """No view, and so no speed of one."""
+    text, errors, code = in_a_terminal("dumb", "demo", "engine", "--requests", "4")
+    assert (errors, code) == (b"", 0)
+    assert "\x1b" not in text
+    assert "bit for bit" in text
+    _, errors, code = in_a_terminal("dumb", "demo", "engine", "--requests", "4", "--speed", "1000")
+    assert code == 2
+    assert b"--speed is for the live view" in errors
+
+
 @pytest.mark.parametrize("options", [[], ["--hybrid", "--no-caching"]])
 def test_the_live_view_in_a_terminal(options: list[str]) -> None:
+    arguments = ["demo", "engine", "--requests", "4", "--speed", "1000", *options]
+    text, errors, code = in_a_terminal("xterm-256color", *arguments)
+    assert (errors, code) == (b"", 0)
+    alternate, ordinary = text.rsplit("\x1b[?1049l", 1)
+    assert alternate.startswith("\x1b[?1049h")
+    for words in ("step 0", "decode", "computed now", "blocks evicted", "a0 done"):
+        assert words in alternate
+    assert "tokens computed" in ordinary
+    assert ("bit for bit" in ordinary) == (not options)
+
+
+def in_a_terminal(term: str, *arguments: str) -> tuple[str, bytes, int]:
+    """What the command writes to a terminal of that kind, what to stderr, and how it ends."""
     pty = pytest.importorskip("pty", reason="no pseudo-terminals on this system")
     controller, terminal = pty.openpty()
-    arguments = ["demo", "engine", "--requests", "4", "--speed", "1000", *options]
     process = subprocess.Popen(
         [sys.executable, "-m", "blockpool", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=terminal,
         stderr=subprocess.PIPE,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24", "PYTHONUTF8": "1"},
+        env={**os.environ, "TERM": term, "COLUMNS": "80", "LINES": "24", "PYTHONUTF8": "1"},
     )
     os.close(terminal)
     shown = b""
@@ -131,12 +163,6 @@ def test_the_live_view_in_a_terminal(options: list[str]) -> None:
         shown += part
     os.close(controller)
     assert process.stderr is not None
-    assert (process.stderr.read(), process.wait(timeout=60)) == (b"", 0)
+    errors = process.stderr.read()
     process.stderr.close()
-    text = shown.decode()
-    alternate, ordinary = text.rsplit("\x1b[?1049l", 1)
-    assert alternate.startswith("\x1b[?1049h")
-    for words in ("step 0", "decode", "computed now", "blocks evicted", "a0 done"):
-        assert words in alternate
-    assert "tokens computed" in ordinary
-    assert ("bit for bit" in ordinary) == (not options)
+    return shown.decode(), errors, process.wait(timeout=60)

@@ -12,7 +12,6 @@ from blockpool.kv_cache import (
     KVCacheSpec,
     MambaSpec,
     SinkFullAttentionSpec,
-    SlidingWindowSpec,
     TokenRequest,
 )
 from tests.core.pool_model import PoolModel
@@ -170,20 +169,23 @@ class ManagerModel:
         self.has_state.add((name, group))
         return table[before:]
 
-    def min_blocks(self, num_tokens: int, num_encoder: int) -> int:
-        """What a request must hold at once at least, even if it is computed token by token."""
+    def min_blocks(self, num_tokens: int, num_computed: int, lookahead: int, num_encoder: int) -> int:
+        """What a new request must hold at once at least: in its last step, even if that computes a single token."""
         total = 0
+        num_slots = num_tokens + lookahead
         for spec in self.specs:
-            span = num_tokens
-            if isinstance(spec, SlidingWindowSpec):
-                span = min(num_tokens, spec.sliding_window)
-            elif isinstance(spec, ChunkedLocalAttentionSpec):
-                span = min(num_tokens, spec.attention_chunk_size)
-            elif isinstance(spec, CrossAttentionSpec):
-                span = num_encoder
+            size = spec.block_size
+            if isinstance(spec, CrossAttentionSpec):
+                total += cdiv(num_encoder, size)
+                continue
+            least = cdiv(num_slots, size) - self.num_skipped(spec, num_tokens - 1)
+            if isinstance(spec, ChunkedLocalAttentionSpec):
+                chunk = spec.attention_chunk_size
+                least = max(least, cdiv(min(num_tokens - num_computed // chunk * chunk, chunk), size))
             elif isinstance(spec, MambaSpec):
-                span = spec.block_size * (1 + spec.num_speculative_blocks)
-            total += cdiv(span, spec.block_size)
+                least = 1 if spec.mamba_cache_mode == "align" else max(least, 1)
+                least += spec.num_speculative_blocks
+            total += least
         return total
 
     # ------------------------------------------------------------------------------------------------- the rest

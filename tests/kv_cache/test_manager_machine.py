@@ -136,7 +136,7 @@ class ManagerMachine(RuleBasedStateMachine):
         num_new += drafts
         encoder = 3 + which % 4 if self.has_encoder else 0
         numbers = (lookahead, external, delay, encoder)
-        least = self.model.min_blocks(request.num_tokens, encoder)
+        least = self.model.min_blocks(request.num_tokens, num_hit + external, lookahead, encoder)
         usable = self.manager.block_pool.num_gpu_blocks - 1 - len(self.model.sinks)
         if least > usable:
             with pytest.raises(OutOfBlocksError) as caught:

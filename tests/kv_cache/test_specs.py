@@ -104,6 +104,17 @@ def test_refused(make: Callable[[], object], field: str, error: type[ConfigError
     assert caught.value.field == field
 
 
+def test_small_integers_of_an_array_library_become_plain_ones() -> None:
+    """A sum of theirs would overflow."""
+    numpy = pytest.importorskip("numpy", reason="the extra demo is not installed")
+    heads = {"num_kv_heads": 1, "dtype": "bfloat16"}
+    plain = FullAttentionSpec(block_size=4, head_size=200, **heads)
+    small = FullAttentionSpec(block_size=4, head_size=numpy.uint8(200), **heads)
+    assert small.page_size_bytes == plain.page_size_bytes == 3200
+    padded = FullAttentionSpec(block_size=4, head_size=2, page_size_padded=numpy.int32(64), **heads)
+    assert type(padded.page_size_padded) is int
+
+
 def test_specs_are_values() -> None:
     assert full(16) == full(16)
     assert full(16) != full(32)

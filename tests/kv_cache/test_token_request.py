@@ -54,7 +54,11 @@ def test_preempted() -> None:
         (("a", "text"), {}, ArgumentError),
         (("a", ["x"]), {}, ArgumentError),
         (("a", [-1] * 4), {}, ConfigError),
+        (("a", [-1], None), {}, ConfigError),
+        (("a", [2**32], None), {}, ConfigError),
         (("a", [1], "sha256"), {}, ArgumentError),
+        (("a", [1]), {"lora_request": "sql"}, ArgumentError),
+        (("a", [1]), {"lora_request": SimpleNamespace(name=3)}, ArgumentError),
         (("a", [1] * 4), {"cache_salt": ""}, ConfigError),
         (("a", [1]), {"skip_reading_prefix_cache": 1}, ArgumentError),
     ],
@@ -64,6 +68,25 @@ def test_refused(arguments: Any, options: Any, error: type[ConfigError]) -> None
     with pytest.raises(error) as caught:
         TokenRequest(*given_hasher, **options)
     assert type(caught.value) is error
+
+
+class Integer:
+    """What stands for an integer, as NumPy's numbers do."""
+
+    def __index__(self) -> int:
+        return 3
+
+    def __int__(self) -> int:
+        return 3
+
+
+@pytest.mark.parametrize("hasher", [None, HASHER])
+def test_a_token_that_stands_for_an_integer(hasher: BlockHasher | None) -> None:
+    token: Any = Integer()
+    request = TokenRequest("a", [token], hasher)
+    request.append_output_token_ids(token)
+    assert request.all_token_ids == [3, 3]
+    assert all(type(each) is int for each in request.all_token_ids)
 
 
 def test_bad_tokens_change_nothing() -> None:

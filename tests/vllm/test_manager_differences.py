@@ -93,9 +93,13 @@ def test_statistics_count_admissions(ours: Side, theirs: Side) -> None:
         first, second = request("first", range(32)), request("second", range(36))
         made.get_computed_blocks(first)
         computed(made, first)
+        third = request("third", range(100, 112))
+        third.skip_reading_prefix_cache = True  # not counted
+        assert made.allocate_slots(third, 12) is not None
         for _ in range(3):  # a scheduler looks a request up again in every step until it fits
             blocks, length = made.get_computed_blocks(second)
-            assert made.allocate_slots(second, 36 - length, length, blocks, num_lookahead_tokens=32) is None
+            assert made.allocate_slots(second, 36 - length, length, blocks) is None
+        made.free(third)
         blocks, length = made.get_computed_blocks(second)
         assert made.allocate_slots(second, 36 - length, length, blocks) is not None
         stats = made.make_prefix_cache_stats()

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from math import isnan
 from typing import TYPE_CHECKING
 
 import click
@@ -23,6 +24,13 @@ if TYPE_CHECKING:  # the demo needs NumPy, and is imported when it is asked for
     from blockpool.demo.story import Story
 
 _DEFAULT_SPEED = 5.0
+
+
+def _require_number(_context: click.Context, _option: click.Parameter, speed: float | None) -> float | None:
+    """Not NaN, which no range keeps out."""
+    if speed is not None and isnan(speed):
+        raise click.BadParameter("a number is needed")
+    return speed
 
 
 @click.group("demo", short_help="Look at the pool at work.")
@@ -50,6 +58,7 @@ def demo_command() -> None:
 @click.option(
     "--speed",
     type=click.FloatRange(0.1, 1000),
+    callback=_require_number,
     help=f"Steps per second of the live view.  [default: {_DEFAULT_SPEED:g}]",
 )
 @click.option("--no-live", is_flag=True, help="The summary only, as when the output is no terminal.")
@@ -76,7 +85,8 @@ def engine_command(
     from blockpool.demo.workload import MAX_OUTPUT_TOKENS, MAX_PROMPT_TOKENS, make_workload
 
     console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
-    live = console.is_terminal and not no_live
+    # Not what rich takes for a terminal: FORCE_COLOR makes that a file, too. A dumb one cannot show the view.
+    live = sys.stdout.isatty() and not console.is_dumb_terminal and not no_live
     if speed is not None and not live:
         raise click.UsageError("--speed is for the live view, which needs a terminal and no --no-live")
     windows = HYBRID_ATTENTION if hybrid else FULL_ATTENTION

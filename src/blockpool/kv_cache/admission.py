@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from blockpool.core.arguments import as_count, as_int
 from blockpool.core.block import KVCacheBlock
-from blockpool.errors import ArgumentError, ConfigError
+from blockpool.errors import ArgumentError, ConfigError, OutOfBlocksError
 from blockpool.kv_cache.blocks import KVCacheBlocks, empty_blocks
-from blockpool.kv_cache.checks import require_computed, require_still_there
+from blockpool.kv_cache.checks import MAX_TOKENS, require_hits
 from blockpool.kv_cache.coordinator import KVCacheCoordinator
 from blockpool.kv_cache.demand import Demand
 from blockpool.kv_cache.types import RequestArg
@@ -22,7 +22,7 @@ def looked_up(request: RequestArg, enable_caching: bool) -> tuple[int, Sequence[
     """
     try:
         skips: bool = not enable_caching or bool(request.skip_reading_prefix_cache)
-        num_tokens = as_int("request.num_tokens", request.num_tokens)
+        num_tokens = min(as_int("request.num_tokens", request.num_tokens), MAX_TOKENS)
         block_hashes = request.block_hashes
     except AttributeError as error:
         raise ArgumentError("request", request, str(error)) from None
@@ -41,9 +41,17 @@ def checked_hits(
 
     Raises:
         ArgumentError: If something in them is no block.
-        BlockStateError: If a block is of another pool, or was recycled since it was looked up.
-        ConfigError: If there are not as many as the computed tokens take.
+        BlockStateError: If a block is of another pool or group, null where attention looks, or was recycled since it
+            was looked up.
+        ConfigError: If there are not as many as the computed tokens take, or the request says that it has computed some
+            already, for which it has no blocks.
     """
+    if demand.num_computed > 0:
+        raise ConfigError(
+            "request.num_computed_tokens",
+            demand.num_computed,
+            f"request {demand.request_id!r} has no blocks: it is 0 for a new or a preempted one",
+        )
     managers = coordinator.single_type_managers
     pool = coordinator.block_pool
     given = empty_blocks(len(managers)) if new_computed_blocks is None else new_computed_blocks
@@ -55,10 +63,9 @@ def checked_hits(
         num_blocks, rest = divmod(num_tokens, manager.block_size)
         if rest != 0 or (num_blocks > 0 and not pool.enable_caching):
             raise ConfigError("num_new_computed_tokens", num_tokens, "no hit has so many tokens")
-        require_computed(hits[group_id], num_blocks, pool, group_id)
-        if num_blocks > 0:
-            factor = manager.block_size // pool.hash_block_size
-            require_still_there(request, hits[group_id], factor, pool)
+        num_skipped = min(manager.get_num_skipped_tokens(num_tokens) // manager.block_size, num_blocks)
+        factor = manager.block_size // pool.hash_block_size
+        require_hits(request, hits[group_id], num_blocks, num_skipped, pool, group_id, factor)
     return hits
 
 
@@ -75,6 +82,21 @@ def num_preemptions_to_count(request: RequestArg) -> int:
         return as_count("request.num_preemptions", request.num_preemptions)
     except AttributeError as error:
         raise ArgumentError("request", request, str(error)) from None
+
+
+def require_room(
+    coordinator: KVCacheCoordinator, demand: Demand, max_model_len: int, num_usable_blocks: int
+) -> None:
+    """Checks that the pool could hold a new request, if its lookahead stays what it is. O(groups).
+
+    Raises:
+        OutOfBlocksError: If sooner or later it needs more blocks at once than there are.
+    """
+    num_tokens = min(demand.num_request_tokens, max_model_len)
+    num_slots = min(max(num_tokens, demand.total_computed) + demand.num_lookahead, max_model_len)
+    least = coordinator.min_blocks(num_tokens, num_slots, demand.total_computed, demand.num_encoder_tokens)
+    if least > num_usable_blocks:
+        raise OutOfBlocksError(least, num_usable_blocks)
 
 
 def num_wanted(

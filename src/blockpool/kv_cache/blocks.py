@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, final, overload
+from typing import Literal, cast, final, overload
 
 from blockpool.core.arguments import as_bool
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.types import BoolArg
 from blockpool.errors import ArgumentError, ConfigError
+from blockpool.kv_cache.types import BlockGroupsArg, BlocksArg
 
 
 @final
@@ -17,19 +18,30 @@ class KVCacheBlocks:
 
     Attributes:
         blocks: One sequence per group. For the managers; a scheduler needs only the ids.
+
+    Raises:
+        ArgumentError: If they are no tuple of sequences. What is in these is looked at when it is used.
     """
 
     __slots__ = ("blocks",)
 
-    def __init__(self, blocks: tuple[Sequence[KVCacheBlock], ...]) -> None:
+    def __init__(self, blocks: BlockGroupsArg) -> None:
+        if not isinstance(blocks, tuple):
+            raise ArgumentError("blocks", blocks, "a tuple with the blocks of each group is needed")
+        for group in blocks:
+            if not isinstance(group, (list, tuple)) and not is_plain_sequence(group):
+                raise ArgumentError("blocks", group, "a sequence of blocks is needed for each group")
         self.blocks: tuple[Sequence[KVCacheBlock], ...] = blocks
 
-    def __add__(self, other: KVCacheBlocks) -> KVCacheBlocks:
+    def __add__(self, other: BlocksArg) -> KVCacheBlocks:
         """Group by group, the blocks of both in order.
 
         Raises:
+            ArgumentError: If the other is something else.
             ConfigError: If they are not of equally many groups.
         """
+        if not isinstance(other, KVCacheBlocks):
+            raise ArgumentError("other", other, "KVCacheBlocks are needed")
         if len(self.blocks) != len(other.blocks):
             raise ConfigError("other", len(other.blocks), f"blocks of {len(self.blocks)} groups are needed")
         joined: list[Sequence[KVCacheBlock]] = []
@@ -48,23 +60,33 @@ class KVCacheBlocks:
 
         Args:
             allow_none: Whether to return None when there is no block at all.
+
+        Raises:
+            ArgumentError: If something in them is no block.
         """
         if as_bool("allow_none", allow_none) and not self.any_blocks():
             return None
         ids: list[list[int]] = []
-        for blocks in self.blocks:
-            ids.append([block.block_id for block in blocks])
+        try:
+            for blocks in self.blocks:
+                ids.append([block.block_id for block in blocks])
+        except (AttributeError, TypeError):
+            raise self._no_blocks() from None
         return tuple(ids)
 
     def get_unhashed_block_ids(self) -> list[int]:
         """The ids of the blocks that are not indexed, of the one group there is. O(blocks).
 
         Raises:
+            ArgumentError: If something in them is no block.
             ConfigError: If there is another number of groups.
         """
         if len(self.blocks) != 1:
             raise ConfigError("blocks", len(self.blocks), "it is asked of a single group")
-        return [block.block_id for block in self.blocks[0] if block._hash is None]
+        try:
+            return [block.block_id for block in self.blocks[0] if block._hash is None]
+        except (AttributeError, TypeError):
+            raise self._no_blocks() from None
 
     def new_empty(self) -> KVCacheBlocks:
         """No blocks, of as many groups."""
@@ -81,9 +103,21 @@ class KVCacheBlocks:
     def __repr__(self) -> str:
         return f"KVCacheBlocks(block_ids={self.get_block_ids()})"
 
+    def _no_blocks(self) -> ArgumentError:
+        for blocks in self.blocks:
+            for block in cast("Sequence[object]", blocks):
+                if not isinstance(block, KVCacheBlock):
+                    return ArgumentError("blocks", block, "a KVCacheBlock is needed")
+        return ArgumentError("blocks", self.blocks, "sequences of blocks are needed")
+
     def any_blocks(self) -> bool:
         """Whether there is a block in any group."""
         return any(len(blocks) > 0 for blocks in self.blocks)
+
+
+def is_plain_sequence(value: object) -> bool:
+    """Whether it is a sequence, and no text or bytes."""
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray, memoryview))
 
 
 def empty_blocks(num_groups: int) -> KVCacheBlocks:

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Final, cast
 
 from mypy_extensions import i64
 
-from blockpool.core.block import OWNER_MASK, KVCacheBlock, home_of
+from blockpool.core.arguments import as_count
+from blockpool.core.block import KVCacheBlock, group_of, home_of
 from blockpool.core.block_hash import coarse_hash
 from blockpool.core.pool import BlockPool
 from blockpool.core.refusals import first_stranger, is_own, not_own
 from blockpool.errors import ArgumentError, BlockPoolError, BlockStateError, ConfigError
 from blockpool.kv_cache.types import RequestArg
+
+MAX_TOKENS: Final = 0x1FFFFFFFFFFFFF
+"""Whatever counts tokens is at most that: sums and products of such numbers fit into machine words."""
+
+
+def as_num_tokens(field: str, value: object) -> int:
+    """A number of tokens, 0 … `MAX_TOKENS`.
+
+    Raises:
+        ArgumentError: For anything but an integer.
+        ConfigError: If it is out of range.
+    """
+    number = as_count(field, value)
+    if number > MAX_TOKENS:
+        raise ConfigError(field, number, f"must be at most {MAX_TOKENS}")
+    return number
 
 
 def num_idle(blocks: Sequence[KVCacheBlock], first: int, null_block: KVCacheBlock) -> int:
@@ -24,60 +41,76 @@ def num_idle(blocks: Sequence[KVCacheBlock], first: int, null_block: KVCacheBloc
     return count
 
 
-def require_computed(blocks: Sequence[object], num_blocks: int, pool: BlockPool, group_id: int) -> None:
-    """Checks the computed blocks of one group: so many, of this pool, each null or still indexed. O(len(blocks)).
-
-    The group only tells where to expect them: comparing with that is quicker.
-
-    Raises:
-        ArgumentError: If something is not a block.
-        BlockStateError: If a block belongs to another pool, or has been recycled since it was looked up.
-        ConfigError: If it is another number of blocks.
-    """
-    if len(blocks) != num_blocks:
-        raise ConfigError("new_computed_blocks", len(blocks), f"{num_blocks} blocks hold the computed tokens")
-    owner = pool.free_block_queue.owner
-    null_block = pool.null_block
-    home = home_of(owner, group_id)
-    try:
-        for block in cast("Sequence[KVCacheBlock]", blocks):
-            if (
-                block._hash is None or (block._home != home and block._home & OWNER_MASK != owner)
-            ) and block is not null_block:
-                raise _not_computed(block, owner)
-    except (AttributeError, TypeError):  # how both builds tell what is no block
-        raise not_own("new_computed_blocks", blocks[first_stranger(blocks)]) from None
-
-
-def require_still_there(
-    request: RequestArg, blocks: Sequence[KVCacheBlock], factor: int, pool: BlockPool
+def require_hits(
+    request: RequestArg,
+    blocks: Sequence[object],
+    num_blocks: int,
+    num_skipped: int,
+    pool: BlockPool,
+    group_id: int,
+    factor: int,
 ) -> None:
-    """Checks that the last computed block still has the request's content, which it lost first if any did. O(1).
+    """Checks the computed blocks of one group: so many, each still holding what the request's hash there names.
+
+    Null blocks stand only where attention does not look. O(num_blocks).
 
     Args:
         request: The request.
-        blocks: Its computed blocks of one group, at least one.
-        factor: Hashes per block.
+        blocks: Its computed blocks of the group.
+        num_blocks: How many there must be.
+        num_skipped: Of the first so many, any may be null.
         pool: Their pool.
+        group_id: The group they must be indexed in.
+        factor: Hashes per block.
 
     Raises:
-        ArgumentError: If the request has no sequence of bytes.
-        BlockStateError: If the block has been recycled and filled again since it was looked up.
-        ConfigError: If the request has too few hashes.
+        ArgumentError: If something is not a block, or the request has no sequence of bytes.
+        BlockStateError: If a block belongs to another pool or group, is null, or has been recycled since it was looked
+            up, and perhaps filled again.
+        ConfigError: If it is another number of blocks, or the request has too few hashes.
     """
-    last = len(blocks) - 1
-    block = blocks[last]
-    if block is pool.null_block:
+    if len(blocks) != num_blocks:
+        raise ConfigError("new_computed_blocks", len(blocks), f"{num_blocks} blocks hold the computed tokens")
+    if num_blocks == 0:
         return
-    require_hashes(request, last, last + 1, factor)
-    if block._hash != coarse_hash(request.block_hashes, factor, last):
-        raise BlockStateError(block.block_id, "filled as when it was looked up", "it holds something else")
+    require_hashes(request, num_blocks, num_blocks, factor)
+    hashes = request.block_hashes
+    null_block = pool.null_block
+    owner = pool.free_block_queue.owner
+    home = home_of(owner, group_id)
+    try:
+        if num_skipped > 0:
+            for position in range(num_skipped):
+                block = cast("KVCacheBlock", blocks[position])
+                if block is not null_block and (
+                    block._home != home or block._hash != coarse_hash(hashes, factor, position)
+                ):
+                    raise _not_computed(block, owner, group_id)
+            blocks = blocks[num_skipped:]
+        if factor > 1 or num_skipped > 0:
+            hashes = [coarse_hash(hashes, factor, position) for position in range(num_skipped, num_blocks)]
+        # No `strict`: the hashes go on, and mypyc has a loop of its own for a plain zip.
+        for block, block_hash in zip(cast("Sequence[KVCacheBlock]", blocks), hashes):  # noqa: B905
+            if block._hash != block_hash or block._home != home:
+                raise _not_computed(block, owner, group_id)
+    except (AttributeError, TypeError) as error:  # how both builds tell what is no block
+        if isinstance(error, BlockPoolError):
+            raise
+        raise not_own("new_computed_blocks", blocks[first_stranger(blocks)]) from None
 
 
-def _not_computed(block: KVCacheBlock, owner: i64) -> BlockPoolError:
-    if not is_own(block, owner):
+def _not_computed(block: KVCacheBlock, owner: i64, group_id: int) -> BlockPoolError:
+    if not isinstance(block, KVCacheBlock) or not is_own(block, owner):
         return not_own("new_computed_blocks", block)
-    return BlockStateError(block.block_id, "indexed since it was looked up", "it no longer is")
+    block_id = block.block_id
+    if block.is_null:
+        return BlockStateError(block_id, "a computed block", "it is the null block, where attention looks")
+    if block._hash is None:
+        return BlockStateError(block_id, "indexed since it was looked up", "it no longer is")
+    if group_of(block._home) != group_id:
+        found = f"it is of group {group_of(block._home)}"
+        return BlockStateError(block_id, f"a computed block of group {group_id}", found)
+    return BlockStateError(block_id, "filled as when it was looked up", "it holds something else")
 
 
 def require_hashes(request: RequestArg, start: int, stop: int, factor: int) -> None:

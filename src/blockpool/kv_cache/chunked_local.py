@@ -68,9 +68,11 @@ class ChunkedLocalAttentionManager(SingleTypeKVCacheManager):
         """See `SingleTypeKVCacheManager`."""
         return self.get_num_skipped_tokens(total_computed_tokens) + self.attention_chunk_size
 
-    def min_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
-        """The blocks of a whole chunk."""
-        return cdiv(min(num_tokens, self.attention_chunk_size), self.block_size)
+    def min_blocks(self, num_tokens: int, num_slots: int, num_computed: int, num_encoder_tokens: int) -> int:
+        """Those of the last step, or of a whole chunk if it has one that is not behind it already."""
+        at_end = super().min_blocks(num_tokens, num_slots, num_computed, num_encoder_tokens)
+        num_left = num_tokens - self.get_num_skipped_tokens(num_computed)
+        return max(at_end, cdiv(min(num_left, self.attention_chunk_size), self.block_size))
 
 
 @final

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.pool import BlockPool
 from blockpool.kv_cache.cross_attention import CrossAttentionManager
+from blockpool.kv_cache.demand import Demand
 from blockpool.kv_cache.outlook import Outlook
 from blockpool.kv_cache.single_type_manager import NEVER, SingleTypeKVCacheManager, nothing
 from blockpool.kv_cache.types import RequestArg
@@ -107,6 +108,39 @@ class KVCacheCoordinator:
             new_blocks.append(manager.allocate_new_blocks(request_id, wanted, num_tokens_main_model))
         return tuple(new_blocks)
 
+    def admit(
+        self,
+        request: RequestArg,
+        demand: Demand,
+        computed: tuple[Sequence[KVCacheBlock], ...],
+        caches: bool,
+    ) -> tuple[list[KVCacheBlock], ...]:
+        """Makes the tables of a new request for which there is room. Returns the new blocks of each group.
+
+        A request whose hashes cannot be read any more, though they could before, leaves no blocks behind.
+        """
+        num_external = demand.total_computed - demand.num_local
+        self.allocate_new_computed_blocks(demand.request_id, computed, demand.num_local, num_external)
+        try:
+            return self.lengthen(request, demand, True, caches)
+        except BaseException:
+            self.free(demand.request_id)
+            raise
+
+    def lengthen(
+        self, request: RequestArg, demand: Demand, takes: bool, fills: bool
+    ) -> tuple[list[KVCacheBlock], ...]:
+        """Does what is due for a running request. Returns the new blocks of each group; nothing when none are taken."""
+        taken: tuple[list[KVCacheBlock], ...] = ()
+        if takes:
+            taken = self.allocate_new_blocks(
+                demand.request_id, demand.num_slots, demand.num_main, demand.num_encoder_tokens
+            )
+        if fills:
+            self.cache_blocks(request, demand.num_to_cache)
+        self.look_ahead(request, demand.request_id, demand.total_computed)
+        return taken
+
     def require_cacheable(
         self,
         request: RequestArg,
@@ -169,11 +203,11 @@ class KVCacheCoordinator:
         pool.touch(reserved)
         return done
 
-    def min_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
-        """A request of so many tokens needs at least so many blocks at once, however it is scheduled."""
+    def min_blocks(self, num_tokens: int, num_slots: int, num_computed: int, num_encoder_tokens: int) -> int:
+        """A new request needs at least so many blocks at once. See `SingleTypeKVCacheManager`."""
         total = 0
         for manager in self.single_type_managers:
-            total += manager.min_blocks(num_tokens, num_encoder_tokens)
+            total += manager.min_blocks(num_tokens, num_slots, num_computed, num_encoder_tokens)
         return total
 
     def max_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
@@ -190,7 +224,7 @@ class KVCacheCoordinator:
             total += len(manager.reserved_blocks())
         return total
 
-    def look_ahead(self, request_id: str, total_computed_tokens: int) -> None:
+    def look_ahead(self, request: RequestArg, request_id: str, total_computed_tokens: int) -> None:
         """Notes how far a running request can go before any group must do something."""
         num_slots = NEVER
         next_to_cache = NEVER
@@ -205,4 +239,6 @@ class KVCacheCoordinator:
             to_skip = manager.next_to_skip(total_computed_tokens)
             if to_skip < next_to_skip:
                 next_to_skip = to_skip
-        self.outlooks[request_id] = Outlook(num_slots, next_to_cache, next_to_skip)
+        self.outlooks[request_id] = Outlook(
+            request, total_computed_tokens, num_slots, next_to_cache, next_to_skip
+        )

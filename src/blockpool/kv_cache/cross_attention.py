@@ -37,7 +37,7 @@ class CrossAttentionManager(SingleTypeKVCacheManager):
         """See `SingleTypeKVCacheManager`."""
         return NEVER
 
-    def min_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
+    def min_blocks(self, num_tokens: int, num_slots: int, num_computed: int, num_encoder_tokens: int) -> int:
         """The blocks of the encoder's tokens."""
         return cdiv(num_encoder_tokens, self.block_size)
 

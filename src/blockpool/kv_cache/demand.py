@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import final
 
-from blockpool.core.arguments import as_count
 from blockpool.core.types import IntArg
 from blockpool.errors import ArgumentError, ConfigError
+from blockpool.kv_cache.checks import MAX_TOKENS, as_num_tokens
 from blockpool.kv_cache.types import RequestArg
 
 
@@ -17,7 +17,9 @@ class Demand:
     Attributes:
         request_id: The request.
         num_request_tokens: All it has.
+        num_computed: Those that it says are computed; 0 of a new one.
         num_new_computed: Tokens of its hits.
+        num_lookahead: Slots behind them all, for drafts.
         num_local: Tokens computed here, hits included.
         total_computed: With external ones, but not beyond the longest request.
         num_main: With those to compute, but not beyond the longest request.
@@ -28,13 +30,15 @@ class Demand:
 
     Raises:
         ArgumentError: For a wrong type, and a request that lacks what is read.
-        ConfigError: For negative numbers, and when there is nothing to compute and nothing external.
+        ConfigError: For numbers out of range, and when there is nothing to compute and nothing external.
     """
 
     __slots__ = (
         "is_admission",
+        "num_computed",
         "num_encoder_tokens",
         "num_local",
+        "num_lookahead",
         "num_main",
         "num_new_computed",
         "num_request_tokens",
@@ -68,22 +72,19 @@ class Demand:
             raise ArgumentError("request.request_id", request_id, "a string is needed")
         self.request_id: str = request_id
         self.num_request_tokens: int = num_tokens
+        self.num_computed: int = num_computed
         self.num_new_computed: int = _count("num_new_computed_tokens", num_new_computed_tokens)
         self.num_encoder_tokens: int = _count("num_encoder_tokens", num_encoder_tokens)
         self.num_local: int = min(num_computed + self.num_new_computed, max_model_len)
         self.total_computed: int = min(self.num_local + num_external, max_model_len)
         num_all = self.total_computed + num_new
-        num_lookahead = _count("num_lookahead_tokens", num_lookahead_tokens)
+        self.num_lookahead: int = _count("num_lookahead_tokens", num_lookahead_tokens)
         self.num_main: int = min(num_all, max_model_len)
-        self.num_slots: int = min(num_all + num_lookahead, max_model_len)
+        self.num_slots: int = min(num_all + self.num_lookahead, max_model_len)
         self.num_to_cache: int = min(num_all, num_tokens)
         self.is_admission: bool = num_external > 0 or self.num_new_computed > 0
 
-    def num_at_most(self, max_model_len: int) -> int:
-        """Tokens of the request that need a slot sooner or later."""
-        return min(self.num_request_tokens, max_model_len)
-
 
 def _count(field: str, value: IntArg) -> int:
-    """`as_count`, in one call for what nearly every value is."""
-    return value if isinstance(value, int) and value >= 0 else as_count(field, value)
+    """`as_num_tokens`, in one call for what nearly every value is."""
+    return value if isinstance(value, int) and 0 <= value <= MAX_TOKENS else as_num_tokens(field, value)

@@ -179,9 +179,12 @@ class MambaManager(SingleTypeKVCacheManager):
             self.get_num_skipped_tokens(total_computed_tokens) // self.block_size + 1
         ) * self.block_size + 1
 
-    def min_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
-        """The running state and the speculative ones."""
-        return 1 + self.num_speculative_blocks
+    def min_blocks(self, num_tokens: int, num_slots: int, num_computed: int, num_encoder_tokens: int) -> int:
+        """The running state and the speculative ones; where the mode is not "align", those of the last step."""
+        num_states = 1
+        if not self.is_aligned:
+            num_states = super().min_blocks(num_tokens, num_slots, num_computed, num_encoder_tokens)
+        return max(num_states, 1) + self.num_speculative_blocks
 
     def max_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
         """See `SingleTypeKVCacheManager`."""

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, final
 
-from blockpool.core.arguments import as_bool, as_count, as_size
+from blockpool.core.arguments import as_bool, as_size
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.event_log import EventLog
 from blockpool.core.events import KVCacheEvent
 from blockpool.core.pool import BlockPool
+from blockpool.core.refusals import cannot_copy
 from blockpool.core.types import BoolArg, IntArg, MetricsCollector, StrArg
-from blockpool.errors import ArgumentError, ConfigError, OutOfBlocksError
-from blockpool.kv_cache.admission import checked_hits, looked_up, num_preemptions_to_count, num_wanted
+from blockpool.errors import ArgumentError, ConfigError
+from blockpool.kv_cache.admission import (
+    checked_hits,
+    looked_up,
+    num_preemptions_to_count,
+    num_wanted,
+    require_room,
+)
 from blockpool.kv_cache.blocks import KVCacheBlocks, empty_blocks
-from blockpool.kv_cache.checks import as_id, as_request_id
+from blockpool.kv_cache.checks import as_id, as_num_tokens, as_request_id
 from blockpool.kv_cache.config import KVCacheConfig
 from blockpool.kv_cache.coordinator import KVCacheCoordinator
 from blockpool.kv_cache.demand import Demand
-from blockpool.kv_cache.outlook import Outlook, has_all
+from blockpool.kv_cache.outlook import Outlook, has_all, require_same, require_slots
 from blockpool.kv_cache.prefix_cache_stats import PrefixCacheStats
 from blockpool.kv_cache.setup_coordinator import make_coordinator
 from blockpool.kv_cache.sizing import max_blocks_per_request
@@ -57,6 +64,7 @@ class KVCacheManager:
         coordinator: The managers of all groups.
         empty_kv_cache_blocks: No blocks. What is returned when there are none.
         prefix_cache_stats: The counts so far, None without `log_stats`.
+        metrics_collector: As given. The pool has its own reference: setting this one changes nothing.
 
     Raises:
         ArgumentError: For an argument of the wrong type.
@@ -90,7 +98,7 @@ class KVCacheManager:
         if not isinstance(kv_cache_config, KVCacheConfig):
             raise ArgumentError("kv_cache_config", kv_cache_config, "a KVCacheConfig is needed")
         self.kv_cache_config: KVCacheConfig = kv_cache_config
-        self.max_model_len: int = as_size("max_model_len", max_model_len)
+        self.max_model_len: int = as_size("max_model_len", as_num_tokens("max_model_len", max_model_len))
         self.enable_caching: bool = as_bool("enable_caching", enable_caching)
         self.use_eagle: bool = as_bool("use_eagle", use_eagle)
         self.log_stats: bool = as_bool("log_stats", log_stats)
@@ -115,7 +123,11 @@ class KVCacheManager:
         )
         self.num_kv_cache_groups: int = len(kv_cache_config.kv_cache_groups)
         self.empty_kv_cache_blocks: KVCacheBlocks = empty_blocks(self.num_kv_cache_groups)
+        self.metrics_collector: MetricsCollector | None = metrics_collector
         self.prefix_cache_stats: PrefixCacheStats | None = PrefixCacheStats() if self.log_stats else None
+
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
+        raise cannot_copy("KVCacheManager")
 
     def get_computed_blocks(self, request: RequestArg) -> tuple[KVCacheBlocks, int]:
         """Looks up how much of a new request's tokens has been computed before. Changes nothing, holds nothing.
@@ -146,17 +158,13 @@ class KVCacheManager:
 
         Raises:
             ArgumentError: For a request that lacks what is read.
-            ConfigError: If the request has fewer slots, hashes or tokens.
+            ConfigError: If the request has fewer slots, hashes or tokens, or is not the one that runs under its id.
         """
         request_id = as_request_id(request)
-        num_tokens = as_count("num_computed_tokens", num_computed_tokens)
+        num_tokens = as_num_tokens("num_computed_tokens", num_computed_tokens)
         if not self.enable_caching:
             return
-        outlook = self.coordinator.outlooks.get(request_id)
-        if outlook is None or num_tokens > outlook.num_slots:
-            raise ConfigError(
-                "num_computed_tokens", num_tokens, f"request {request_id!r} has no slots for so many"
-            )
+        require_slots(self.coordinator.outlooks.get(request_id), request, request_id, num_tokens)
         self.coordinator.require_cacheable(request, self.empty_kv_cache_blocks.blocks, 0, num_tokens)
         self.coordinator.cache_blocks(request, num_tokens)
 
@@ -221,9 +229,10 @@ class KVCacheManager:
 
         Raises:
             ArgumentError: For an argument of the wrong type, and a request that lacks what is read.
-            BlockStateError: If a computed block is of another pool, or was recycled since it was looked up.
+            BlockStateError: If a computed block is of another pool or group, null where attention looks, or was
+                recycled since it was looked up.
             ConfigError: For numbers that do not fit together; for a running request that comes with hits or external
-                tokens, as if it were new; for too few hashes.
+                tokens, as if it were new; for another request under its id; for too few hashes.
             OutOfBlocksError: For a new request that the whole pool could not hold; `wanted` and `free` tell how much.
 
         Complexity:
@@ -270,7 +279,7 @@ class KVCacheManager:
 
     def remove_skipped_blocks(self, request_id: StrArg, total_computed_tokens: IntArg) -> None:
         """Frees those blocks of a request that attention will not need once so many tokens are computed."""
-        total = as_count("total_computed_tokens", total_computed_tokens)
+        total = as_num_tokens("total_computed_tokens", total_computed_tokens)
         self.coordinator.remove_skipped_blocks(as_id("request_id", request_id), total)
 
     @property
@@ -339,11 +348,8 @@ class KVCacheManager:
     ) -> KVCacheBlocks | None:
         """`allocate_slots` of a new request."""
         coordinator = self.coordinator
-        computed = checked_hits(self.coordinator, request, demand, new_computed_blocks)
-        usable = self.num_usable_blocks
-        least = coordinator.min_blocks(demand.num_at_most(self.max_model_len), demand.num_encoder_tokens)
-        if least > usable:
-            raise OutOfBlocksError(least, usable)
+        computed = checked_hits(coordinator, request, demand, new_computed_blocks)
+        require_room(coordinator, demand, self.max_model_len, self.num_usable_blocks)
         if caches:
             coordinator.require_cacheable(request, computed, demand.total_computed, demand.num_to_cache)
         counted = num_preemptions_to_count(request) if self.log_stats and self.enable_caching else -1
@@ -351,18 +357,16 @@ class KVCacheManager:
         at_most = coordinator.max_blocks(demand.num_slots, demand.num_encoder_tokens)
         if at_most > num_free and num_wanted(coordinator, demand, computed) > num_free:  # counting is O(hits)
             return None
-        coordinator.allocate_new_computed_blocks(
-            demand.request_id, computed, demand.num_local, demand.total_computed - demand.num_local
-        )
-        new_blocks = self._lengthen(request, demand, True, caches)
+        new_blocks = coordinator.admit(request, demand, computed, caches)
         if counted >= 0 and self.prefix_cache_stats is not None:
             self.prefix_cache_stats.record(demand.num_request_tokens, demand.num_new_computed, counted > 0)
-        return new_blocks
+        return self.create_kv_cache_blocks(new_blocks)
 
     def _grow(
         self, request: RequestArg, demand: Demand, outlook: Outlook, caches: bool
     ) -> KVCacheBlocks | None:
         """`allocate_slots` of a running request. Does only what the outlook says is due."""
+        require_same(outlook, request, demand)
         coordinator = self.coordinator
         empty = self.empty_kv_cache_blocks.blocks
         takes = demand.num_slots > outlook.num_slots or demand.num_encoder_tokens > 0
@@ -382,17 +386,4 @@ class KVCacheManager:
                 return None
         if skips:
             coordinator.remove_skipped_blocks(demand.request_id, demand.total_computed)
-        return self._lengthen(request, demand, takes, fills)
-
-    def _lengthen(self, request: RequestArg, demand: Demand, takes: bool, fills: bool) -> KVCacheBlocks:
-        coordinator = self.coordinator
-        new_blocks = self.empty_kv_cache_blocks
-        if takes:
-            taken = coordinator.allocate_new_blocks(
-                demand.request_id, demand.num_slots, demand.num_main, demand.num_encoder_tokens
-            )
-            new_blocks = self.create_kv_cache_blocks(taken)
-        if fills:
-            coordinator.cache_blocks(request, demand.num_to_cache)
-        coordinator.look_ahead(demand.request_id, demand.total_computed)
-        return new_blocks
+        return self.create_kv_cache_blocks(coordinator.lengthen(request, demand, takes, fills))

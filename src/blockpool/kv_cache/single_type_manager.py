@@ -299,9 +299,19 @@ class SingleTypeKVCacheManager:
         """Before so many tokens are computed, no further block is skipped."""
         return NEVER
 
-    def min_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
-        """A request of so many tokens needs at least so many blocks at once, however it is scheduled."""
-        return cdiv(num_tokens, self.block_size)
+    def min_blocks(self, num_tokens: int, num_slots: int, num_computed: int, num_encoder_tokens: int) -> int:
+        """A new request needs at least so many blocks at once, however it is scheduled.
+
+        It does so in the step that computes its last token, all others being computed.
+
+        Args:
+            num_tokens: Tokens that it has.
+            num_slots: With the lookahead.
+            num_computed: Tokens that are not to be computed.
+            num_encoder_tokens: Tokens that cross attention looks at.
+        """
+        num_before = max(num_tokens - 1, num_computed)
+        return cdiv(num_slots, self.block_size) - self.get_num_skipped_tokens(num_before) // self.block_size
 
     def max_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
         """With so many slots a new request takes no more free blocks than that, whatever it hits."""

@@ -89,7 +89,3 @@ class SlidingWindowManager(SingleTypeKVCacheManager):
         """See `SingleTypeKVCacheManager`."""
         num_skipped = self.get_num_skipped_tokens(total_computed_tokens) // self.block_size
         return (num_skipped + 1) * self.block_size + self.sliding_window - 1
-
-    def min_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
-        """The blocks of a whole window."""
-        return cdiv(min(num_tokens, self.sliding_window), self.block_size)

@@ -65,7 +65,7 @@ class AttentionSpec(KVCacheSpec):
         _set(self, "num_kv_heads", as_size("num_kv_heads", self.num_kv_heads))
         _set(self, "head_size", as_size("head_size", self.head_size))
         element_bytes("dtype", self.dtype)
-        _check_padding(self.page_size_padded, self.real_page_size_bytes)
+        _set(self, "page_size_padded", _padding(self.page_size_padded, self.real_page_size_bytes))
 
     @property
     def page_size_bytes(self) -> int:
@@ -96,7 +96,7 @@ class FullAttentionSpec(AttentionSpec):
 
     def __post_init__(self) -> None:
         if self.head_size_v is None:
-            _set(self, "head_size_v", self.head_size)
+            _set(self, "head_size_v", as_size("head_size", self.head_size))
         else:
             _set(self, "head_size_v", as_size("head_size_v", self.head_size_v))
         for field in ("sliding_window", "attention_chunk_size"):
@@ -226,7 +226,7 @@ class MambaSpec(KVCacheSpec):
         as_choice("mamba_cache_mode", self.mamba_cache_mode, MAMBA_CACHE_MODES)
         count = as_count("num_speculative_blocks", self.num_speculative_blocks)
         _set(self, "num_speculative_blocks", count)
-        _check_padding(self.page_size_padded, self.real_page_size_bytes)
+        _set(self, "page_size_padded", _padding(self.page_size_padded, self.real_page_size_bytes))
 
     @property
     def page_size_bytes(self) -> int:
@@ -245,6 +245,10 @@ def _set(spec: KVCacheSpec, field: str, value: object) -> None:
     object.__setattr__(spec, field, value)
 
 
-def _check_padding(padded: int | None, needed: int) -> None:
-    if padded is not None and as_size("page_size_padded", padded) < needed:
-        raise ConfigError("page_size_padded", padded, f"a block needs {needed} bytes")
+def _padding(padded: int | None, needed: int) -> int | None:
+    if padded is None:
+        return None
+    size = as_size("page_size_padded", padded)
+    if size < needed:
+        raise ConfigError("page_size_padded", size, f"a block needs {needed} bytes")
+    return size

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from blockpool.core.arguments import as_bool, as_list
 from blockpool.core.extra_keys import block_extra_keys
 from blockpool.core.hasher import BlockHasher
+from blockpool.core.tokens import MAX_TOKEN_ID
 from blockpool.core.types import LoRARequest
-from blockpool.errors import ArgumentError
+from blockpool.errors import ArgumentError, ConfigError
 
 
 class TokenRequest:
@@ -66,6 +67,8 @@ class TokenRequest:
     ) -> None:
         if not isinstance(request_id, str):
             raise ArgumentError("request_id", request_id, "a string is needed")
+        if lora_request is not None and not isinstance(getattr(lora_request, "name", None), str):
+            raise ArgumentError("lora_request", lora_request, "an adapter with a name is needed")
         if hasher is not None and not isinstance(hasher, BlockHasher):
             raise ArgumentError("hasher", hasher, "a BlockHasher is needed")
         self.request_id = request_id
@@ -87,7 +90,8 @@ class TokenRequest:
 
     def append_output_token_ids(self, token_ids: int | Iterable[int]) -> None:
         """Adds tokens and hashes the blocks that become full. O(new tokens + block size); all or nothing."""
-        new: list[int] = [token_ids] if isinstance(token_ids, int) else list(_integers(token_ids))
+        single = hasattr(token_ids, "__index__") and not isinstance(token_ids, Iterable)
+        new = _integers([token_ids] if single else token_ids)
         self.block_hashes += self._new_hashes(new)
         self.all_token_ids += new
 
@@ -105,6 +109,9 @@ class TokenRequest:
     def _new_hashes(self, new: list[int]) -> Sequence[bytes]:
         hasher = self._hasher
         if hasher is None:
+            for token in new:
+                if not 0 <= token <= MAX_TOKEN_ID:
+                    raise ConfigError("token_ids", token, f"must be in 0 … {MAX_TOKEN_ID}")
             return ()
         num_hashed = len(self.block_hashes)
         tokens = self.all_token_ids[num_hashed * hasher.block_size :] + new

@@ -6,11 +6,13 @@ managers' own checks. This module itself is not compiled.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from blockpool.core.types import Request
 
 if TYPE_CHECKING:
+    from blockpool.core.block import KVCacheBlock
     from blockpool.kv_cache.blocks import KVCacheBlocks
 
 BLOCKPOOL_COMPILING = False
@@ -43,6 +45,8 @@ class KVCacheRequest(Request, Protocol):
 if not BLOCKPOOL_COMPILING:
     RequestArg: TypeAlias = KVCacheRequest
     BlocksArg: TypeAlias = "KVCacheBlocks"
+    BlockGroupsArg: TypeAlias = "tuple[Sequence[KVCacheBlock], ...]"
 else:
     RequestArg = Any
     BlocksArg = Any
+    BlockGroupsArg = Any
