@@ -150,7 +150,7 @@ def chains(*ids: list[int]) -> list[TraceRequest]:
 
 
 def test_a_policy_that_is_not_played_size_by_size_is_refused() -> None:
-    with pytest.raises(ConfigError, match="policy=lru"):
+    with pytest.raises(ConfigError, match="policy='lru'"):
         PolicyRecorder().point("lru", 1)
 
 

@@ -101,7 +101,7 @@ class MissModel:
         if request.timestamp_ms is None:
             self.seconds += 1.0
         else:
-            self.seconds = max(self.seconds, request.timestamp_ms / 1000)
+            self.seconds = request.timestamp_ms / 1000
         blocks, num_blocks = self.blocks_of(request)
         if num_blocks > self.capacity:
             verdict = Verdict("no room", too_few=num_blocks - self.capacity)

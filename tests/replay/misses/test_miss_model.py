@@ -54,8 +54,9 @@ KINDS = {
 def timed(draw: Any, traces: st.SearchStrategy[list[TraceRequest]]) -> list[TraceRequest]:
     requests = draw(traces)[:20]
     if draw(st.booleans()):
-        for request in requests:
-            request.timestamp_ms = draw(st.integers(0, 5000))
+        times = draw(st.lists(st.integers(0, 5000), min_size=len(requests), max_size=len(requests)))
+        for request, time_ms in zip(requests, sorted(times), strict=True):
+            request.timestamp_ms = time_ms
     return requests
 
 
