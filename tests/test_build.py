@@ -43,6 +43,7 @@ COMPILED_MANAGERS = {
     "lookups",
     "mamba",
     "manager",
+    "outlook",
     "single_type_manager",
     "sliding_window",
 }
