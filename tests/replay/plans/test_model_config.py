@@ -127,7 +127,7 @@ def test_neither_a_name_nor_a_path() -> None:
 
 
 def test_a_folder_without_config(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ConfigError, match="nor a folder with one"):
         load_model_shape(str(tmp_path))
 
 
