@@ -12,14 +12,12 @@ class BlockWatcher:
         allocated: Blocks handed out in this step.
         hit: Blocks that a prompt found in the cache in this step.
         evicted: Blocks whose content was dropped from the cache in this step; they are in `allocated`, too.
-        num_evicted: Contents dropped since the start.
     """
 
     def __init__(self) -> None:
         self.allocated: set[int] = set()
         self.hit: set[int] = set()
         self.evicted: set[int] = set()
-        self.num_evicted = 0
 
     def begin_step(self) -> None:
         """Forgets the blocks of the last step."""
@@ -39,7 +37,6 @@ class BlockWatcher:
         """Notes a block that is taken for something else; it may never have been in the cache."""
         if block.block_hash is not None:
             self.evicted.add(block.block_id)
-            self.num_evicted += 1
 
     def reset(self) -> None:
         """Starts over, with the prefix cache."""

@@ -12,7 +12,6 @@ from blockpool.events.endpoints import Endpoint
 Context: TypeAlias = "zmq.Context[zmq.Socket[bytes]]"
 
 MAX_REQUEST_BYTES = 1 << 16
-LAST_ENDPOINT_ANY = "tcp://0.0.0.0:"
 
 
 def as_context(context: Context | None) -> tuple[Context, bool]:

@@ -19,7 +19,7 @@ from blockpool.trace.source import TracePath, spooled
 
 Progress = Callable[[float | None], None]
 
-_REQUESTS_PER_PROGRESS = 64
+REQUESTS_PER_PROGRESS = 64
 
 
 def replay(
@@ -119,7 +119,7 @@ def _play_all(
         if number and number == first_measured:
             run.restart_window()
         run.play(request, reader.line if reader is not None else None)
-        if progress is not None and number % _REQUESTS_PER_PROGRESS == 0:
+        if progress is not None and number % REQUESTS_PER_PROGRESS == 0:
             progress(None if reader is None else reader.fraction_read())
 
 

@@ -21,6 +21,8 @@ WINDOWS = (WHOLE_TRACE, LAST_HALF)
 DEFAULT_HASH = "blake2b_raw"
 MAX_POOL_BLOCKS = 100_000_000
 FOLLOWED_BLOCKS = 2_000
+FOLLOW_NOTHING = 1e-9
+"""A sample rate, for replays of which nobody wants to know residency."""
 
 FULL_ATTENTION = FULL
 NO_CURVE = (

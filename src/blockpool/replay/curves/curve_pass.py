@@ -15,7 +15,7 @@ from blockpool.replay.curves.hit_curve import HitCurve
 from blockpool.replay.curves.key_sampler import KeySampler
 from blockpool.replay.curves.sampled_hits import SampledHits, SampledLookup, Totals
 from blockpool.replay.curves.stack_distance import NEVER_FOUND, StackPass
-from blockpool.replay.driver import Progress, find_window, first_of, open_trace
+from blockpool.replay.driver import REQUESTS_PER_PROGRESS, Progress, find_window, first_of, open_trace
 from blockpool.replay.keys import KeyMaker
 from blockpool.replay.rules import RequestPlan, plan_request
 from blockpool.replay.settings import LAST_HALF, MAX_POOL_BLOCKS, NO_CURVE, ReplaySettings
@@ -23,8 +23,6 @@ from blockpool.replay.sizes import MAX_SAMPLING
 from blockpool.trace.reader import TraceReader
 from blockpool.trace.request import TraceRequest
 from blockpool.trace.source import TracePath, spooled
-
-_REQUESTS_PER_PROGRESS = 64
 
 
 class Consumer(Protocol):
@@ -138,7 +136,7 @@ def feed(
                     f"block {index + 1} of the prompt, {_shown(plan.keys[index])}, follows another block than "
                     "before: an id must stand for its whole prefix (`replay` plays such a trace)",
                 )
-        if progress is not None and number % _REQUESTS_PER_PROGRESS == 0:
+        if progress is not None and number % REQUESTS_PER_PROGRESS == 0:
             progress(reader.fraction_read() if reader else None)
 
 

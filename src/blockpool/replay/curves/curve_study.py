@@ -19,13 +19,11 @@ from blockpool.replay.curves.policy_points import LRU, PolicyPoint, PolicyRecord
 from blockpool.replay.curves.sampled_hits import ErrorBound
 from blockpool.replay.driver import Progress, find_window
 from blockpool.replay.parallel import replay_many
-from blockpool.replay.settings import LAST_HALF, NO_CURVE, ReplaySettings, check_pool_blocks
+from blockpool.replay.settings import FOLLOW_NOTHING, LAST_HALF, NO_CURVE, ReplaySettings, check_pool_blocks
 from blockpool.trace.source import TracePath, check_path, spooled
 
 SHARES = (0.5, 0.9, 0.99)
 MAX_VERIFIED = 10_000
-
-_FOLLOW_NOTHING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +201,7 @@ def _replayed(
     """What the real pool finds, which needs no more memory than its blocks."""
     if not capacities:
         return
-    settings = replace(settings, sample_rate=_FOLLOW_NOTHING, explain=False, tag=None)
+    settings = replace(settings, sample_rate=FOLLOW_NOTHING, explain=False, tag=None)
     for result in replay_many(path, capacities, settings, jobs=jobs, finished=finished):
         counts = result.counts
         yield CurvePoint(

@@ -10,9 +10,15 @@ from functools import partial
 
 from blockpool.replay.arguments import check_trace, instance_or, known_requests
 from blockpool.replay.attention.manager_run import start_run
-from blockpool.replay.driver import Progress, find_window, first_of, open_trace
+from blockpool.replay.driver import REQUESTS_PER_PROGRESS, Progress, find_window, first_of, open_trace
 from blockpool.replay.parallel import play_sizes
-from blockpool.replay.settings import ENGINE_RULES, LAST_HALF, ReplaySettings, check_pool_blocks
+from blockpool.replay.settings import (
+    ENGINE_RULES,
+    FOLLOW_NOTHING,
+    LAST_HALF,
+    ReplaySettings,
+    check_pool_blocks,
+)
 from blockpool.replay.timed.arrivals import Arrivals
 from blockpool.replay.timed.scheduler import Scheduler
 from blockpool.replay.timed.timed_result import TimedResult
@@ -20,9 +26,6 @@ from blockpool.replay.timed.timed_settings import TimedSettings
 from blockpool.trace.reader import TraceReader
 from blockpool.trace.request import TraceRequest
 from blockpool.trace.source import TracePath, spooled
-
-_REQUESTS_PER_PROGRESS = 64
-_FOLLOW_NOTHING = 1e-9
 
 
 def replay_timed(
@@ -174,7 +177,7 @@ class _Play:
     ) -> None:
         """Plays them; `reader` is where they come from, if that is a file."""
         # Of this one only the counts are wanted.
-        bare = replace(self._settings, check_every=0, sample_rate=_FOLLOW_NOTHING, explain=False, tag=None)
+        bare = replace(self._settings, check_every=0, sample_rate=FOLLOW_NOTHING, explain=False, tag=None)
         self._sequential, requests = start_run(
             requests, self._blocks, bare, step_tokens=self._timed.max_batched_tokens
         )
@@ -193,7 +196,7 @@ class _Play:
         while scheduler.step():
             if progress is not None and scheduler.taken >= shown_at:
                 progress(None if reader is None else reader.fraction_read())
-                shown_at = scheduler.taken + _REQUESTS_PER_PROGRESS
+                shown_at = scheduler.taken + REQUESTS_PER_PROGRESS
 
     def result(self, seconds: float, trace_format: str | None = None, bad_lines: int = 0) -> TimedResult:
         """Of what has been played."""
