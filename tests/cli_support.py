@@ -9,6 +9,23 @@ from typing import Any
 
 REPLAY_DEMO = ["replay", "demo", "--blocks", "800"]
 
+# The command line with a wide gap between the start of each process and the moment it gets what it is to read.
+# A shell starts what it runs in the background with SIGINT ignored, and children inherit that: undone here.
+SLOW_TO_START_PROCESSES = """
+import multiprocessing.util, signal, sys, time
+from blockpool.__main__ import main
+
+def spawn(path, arguments, descriptors, *, start=multiprocessing.util.spawnv_passfds):
+    pid = start(path, arguments, descriptors)
+    if any("spawn_main" in str(argument) for argument in arguments):
+        time.sleep(1)
+    return pid
+
+multiprocessing.util.spawnv_passfds = spawn
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main())
+"""
+
 
 def run(*arguments: str, data: bytes | None = None, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """Runs the command in a process of its own, as a shell with pipes would."""

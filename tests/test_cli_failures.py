@@ -15,7 +15,7 @@ import pytest
 
 from blockpool.trace.demo import DEMO_TRACE
 
-from .cli_support import REPLAY_DEMO, invoke, invoke_json, run, run_python
+from .cli_support import REPLAY_DEMO, SLOW_TO_START_PROCESSES, invoke, invoke_json, run, run_python
 
 pytest.importorskip("click.testing", reason="the extra cli is not installed")
 
@@ -213,20 +213,12 @@ def is_running(pid: int) -> bool:
     return state != b"Z"
 
 
-# A shell starts what it runs in the background with SIGINT ignored, and children inherit that: undone here.
-INTERRUPTIBLE = """
-import os, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_DFL)
-os.execv(sys.executable, [sys.executable, "-m", "blockpool", *sys.argv[1:]])
-"""
-
-
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to see the processes")
 @pytest.mark.parametrize("sizes", ["100k", "100k,100k"])
 def test_interrupt(sizes: str) -> None:
     jobs = ["--jobs", "2"] if "," in sizes else []
     process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTIBLE, "replay", "-", "--blocks", sizes, "--check", *jobs],
+        [sys.executable, "-c", SLOW_TO_START_PROCESSES, "replay", "-", "--blocks", sizes, "--check", *jobs],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -255,6 +247,28 @@ def test_interrupt(sizes: str) -> None:
     assert (process.returncode, output, errors.strip()) == (130, b"", b"")
     # Helpers of multiprocessing end by themselves once their parent is gone; a worker would go on for minutes.
     wait_until(lambda: not any(is_running(worker) for worker in workers))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are another thing on this platform")
+def test_interrupt_of_the_whole_group_while_processes_start(tmp_path: Path) -> None:
+    """Ctrl-C on a terminal reaches the started processes as well, which are at their imports."""
+    words = ["replay", "demo", "--blocks", "100k,100k", "--check", "--jobs", "2", "--html", "r.html"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW_TO_START_PROCESSES, *words],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        # The processes are started right after the file of the report was opened.
+        wait_until(lambda: process.poll() is not None or any(tmp_path.iterdir()))
+        time.sleep(0.3)
+        os.killpg(process.pid, signal.SIGINT)
+        output, errors = process.communicate(timeout=300)
+    finally:
+        process.kill()
+    assert (process.returncode, output, errors.strip()) == (130, b"", b"")
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to see the processes")

@@ -18,7 +18,7 @@ from blockpool.replay.plans.model_catalog import CATALOG
 from blockpool.trace import source
 from blockpool.trace.demo import DEMO_TRACE
 
-from .cli_support import REPLAY_DEMO, invoke, run, run_python
+from .cli_support import REPLAY_DEMO, SLOW_TO_START_PROCESSES, invoke, run, run_python
 from .replay.html.html_support import parsed
 
 PLAN_DEMO = ["plan", "demo", "--model", "llama-3-8b", "--gpu-memory", "20GiB", "--reserve", "16GiB"]
@@ -89,19 +89,11 @@ def test_a_report_of_a_replay_says_why_blocks_missed_unless_told(tmp_path: Path)
 @pytest.mark.skipif(os.name == "nt", reason="signals are another thing on this platform")
 @pytest.mark.parametrize("sizes", ["100k", "100k,100k"])
 def test_a_run_that_is_terminated_leaves_nothing(tmp_path: Path, sizes: str) -> None:
+    """Also when the processes of several pools are half-started."""
+    jobs = ["--jobs", "2"] if "," in sizes else []
+    words = ["replay", "demo", "--blocks", sizes, "--check", *jobs, "--html", "r.html"]
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "blockpool",
-            "replay",
-            "demo",
-            "--blocks",
-            sizes,
-            "--check",
-            "--html",
-            "r.html",
-        ],
+        [sys.executable, "-c", SLOW_TO_START_PROCESSES, *words],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -110,6 +102,7 @@ def test_a_run_that_is_terminated_leaves_nothing(tmp_path: Path, sizes: str) -> 
         # The replay takes minutes; it is ended once it has opened its file.
         while process.poll() is None and not any(tmp_path.iterdir()):
             time.sleep(0.05)
+        time.sleep(0.3)
         assert [path.suffix for path in tmp_path.iterdir()] == [".part"]
         process.terminate()
         output, errors = process.communicate(timeout=300)

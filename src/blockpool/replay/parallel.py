@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
@@ -108,7 +108,9 @@ def _run_in_processes(
         jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_die_quietly
     )
     try:
-        futures: list[Future[Result]] = [executor.submit(play_file, *task) for task in tasks]
+        # A signal interrupts the main thread only: half-started, a process would fail on what it was to read.
+        with ThreadPoolExecutor(1, initializer=_shield_children) as starter:
+            futures = starter.submit(_submit_all, executor, play_file, tasks).result()
         for done, future in enumerate(as_completed(futures), start=1):
             future.result()
             if finished is not None:
@@ -128,9 +130,23 @@ def _run_in_processes(
         executor.shutdown(cancel_futures=True)
 
 
+def _submit_all(
+    executor: ProcessPoolExecutor, play_file: Callable[..., Result], tasks: Sequence[tuple[object, ...]]
+) -> list[Future[Result]]:
+    return [executor.submit(play_file, *task) for task in tasks]
+
+
+def _shield_children() -> None:
+    """Processes started by this thread hold SIGINT back until `_die_quietly`: their imports would fail with a traceback."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+
+
 def _die_quietly() -> None:
     """Makes a worker end without words when it is interrupted, and when the process that wants its result is gone."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     threading.Thread(target=_die_with_parent, daemon=True).start()
 
 
