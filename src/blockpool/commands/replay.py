@@ -19,6 +19,7 @@ from blockpool.commands.options import (
     trace_argument,
 )
 from blockpool.commands.progress import progress_bar, show_fraction
+from blockpool.commands.replay_events import with_events
 from blockpool.commands.timed_options import rules_for, timed_options, timed_settings
 from blockpool.commands.usage import as_usage
 from blockpool.replay import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 
 @click.command("replay", short_help="Play a trace through pools of given sizes.")
+@with_events
 @trace_argument
 @click.option(
     "--blocks",
@@ -101,7 +103,8 @@ def replay_command(
     """Drive the pool from a trace file and report hits, evictions, occupancy, residency and speed.
 
     TRACE is a file of JSON lines, plain, gzip or zstd, in the mooncake, kvcache-simulator or token-id format;
-    "-" is standard input, "demo" the bundled trace (a file of that name is ./demo).
+    "-" is standard input, "demo" the bundled trace (a file of that name is ./demo). Or it is a recording of events, as
+    `blockpool record` makes them: then the index is reconstructed, and what became of its blocks is told.
     """
     if check and check_every is not None:
         raise click.UsageError("either --check or --check-every")

@@ -71,14 +71,24 @@ class PoolRun:
         if settings.explain:
             self._misses = PoolMisses(blocks, settings, self._key_maker)
             collector = EvictionListener(collector, self._misses.note_eviction)
-        self.pool = BlockPool(
-            blocks + 1,
+        self.pool = self._make_pool(collector)
+        self.restart_window()
+
+    def _make_pool(self, collector: MetricsCollector) -> BlockPool:
+        return BlockPool(
+            self._blocks + 1,
             True,
             POOL_BLOCK_SIZE,
             metrics_collector=collector,
-            reuse_uncached_first=settings.reuse_uncached_first,
+            reuse_uncached_first=self._settings.reuse_uncached_first,
         )
-        self.restart_window()
+
+    def _index(
+        self, request: TraceRequest, keys: list[bytes], blocks: list[KVCacheBlock], num_hits: int
+    ) -> None:
+        """Puts the full blocks that are new into the index."""
+        pool_request = PoolRequest(keys)
+        self.pool.cache_full_blocks(pool_request, blocks, num_hits, len(keys), POOL_BLOCK_SIZE, _GROUP_ID)
 
     def restart_window(self) -> None:
         """Starts counting anew, with the pool as it is."""
@@ -169,14 +179,7 @@ class PoolRun:
             self._misses.note_looked_up(request, plan, num_hits, self._is_resident)
         pool.touch(blocks)
         blocks = blocks + pool.get_new_blocks(plan.num_blocks - num_hits)
-        pool.cache_full_blocks(
-            PoolRequest(plan.keys),
-            blocks,
-            num_hits,
-            len(plan.keys),
-            POOL_BLOCK_SIZE,
-            _GROUP_ID,
-        )
+        self._index(request, plan.keys, blocks, num_hits)
         if self._misses is not None:
             self._misses.note_indexed(request, plan)
         self._occupancy.add(self._requests_seen, request.timestamp_ms, pool.occupancy())

@@ -1,0 +1,168 @@
+"""The live picture on a terminal; 80 columns and 24 lines are enough. Needs the package rich."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from blockpool.events.live_picture import HISTORY_SECONDS, LivePicture, SourcePicture
+from blockpool.events.prefix_tree import SharedPrefix
+
+MAX_PREFIXES: Final = 6
+MAX_NOTES_SHOWN: Final = 4
+MAX_MEDIA: Final = 3
+SOURCE_WIDTH: Final = 22
+_BARS: Final = " ▁▂▃▄▅▆▇█"
+_PLAIN_BARS: Final = " .:-=+*#@"
+_HEADERS: Final = 10  # lines that are no rows: title, three headings with what is around them, the curve
+
+
+@final
+class WatchView:
+    """Draws a picture. Shared prefixes cost time that grows with the blocks known: `look`, when that can be afforded.
+
+    Args:
+        console: Where it will be shown.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._prefixes: list[SharedPrefix] = []
+        encoding = (console.encoding or "").lower().replace("-", "")
+        self._bars = _BARS if encoding.startswith("utf") else _PLAIN_BARS
+
+    def draw(self, picture: LivePicture, now: float, seconds: float) -> RenderableType:
+        """All of it, fitted to the terminal.
+
+        Args:
+            picture: What there is to see.
+            now: Time, as the picture was told.
+            seconds: Since it began.
+        """
+        free = max(self._console.height - _HEADERS, 3)
+        notes = list(picture.notes)[-min(MAX_NOTES_SHOWN, max(free // 4, 1)) :]
+        num_prefixes = min(MAX_PREFIXES, max((free - len(notes)) // 2, 1))
+        prefixes = self._prefixes[:num_prefixes]
+        sources = picture.pictures()
+        room = max(free - len(notes) - len(prefixes), 1)
+        parts: list[RenderableType] = [
+            _title(picture, seconds),
+            self._sources_table(picture, sources[:room], now),
+        ]
+        if len(sources) > room:
+            parts.append(Text(f" and {len(sources) - room} more", style="dim"))
+        parts.append(self._curve(picture, now))
+        parts.append(self._prefix_table(picture, prefixes))
+        parts.extend(_note_line(note.source, note.text, now - note.seconds) for note in notes)
+        return Group(*parts)
+
+    def look(self, picture: LivePicture) -> None:
+        """Looks for shared prefixes again. O(blocks)."""
+        self._prefixes = picture.tree.hottest(MAX_PREFIXES)
+
+    def _sources_table(self, picture: LivePicture, sources: list[SourcePicture], now: float) -> Table:
+        media = picture.media()[:MAX_MEDIA] or ["GPU"]
+        table = _table("worker", SOURCE_WIDTH)
+        table.add_column("heard", justify="right", no_wrap=True)
+        for medium in media:
+            table.add_column((medium or "blocks")[:8], justify="right", no_wrap=True, style="bold")
+        for heading in ("stored/s", "gone/s", "gaps", "lost", "restarts"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for each in sources:
+            counts = picture.stats.get(each.source.endpoint)
+            known = [sum(picture.view.counts(each.source, medium).values()) for medium in media]
+            table.add_row(
+                _label(each),
+                _age(each, now),
+                *(f"{blocks:,}" for blocks in known),
+                f"{each.stored.rate(now):,.0f}",
+                f"{each.removed.rate(now):,.0f}",
+                _trouble(0 if counts is None else counts.num_gaps, "yellow"),
+                _trouble(each.num_lost, "bold red"),
+                _trouble(0 if counts is None else counts.num_restarts, "yellow"),
+            )
+        return table
+
+    def _curve(self, picture: LivePicture, now: float) -> Text:
+        columns = [each.stored.seconds(now) for each in picture.pictures()]
+        width = min(HISTORY_SECONDS - 1, max(self._console.width - 22, 10))
+        totals = [0] * width
+        for column in columns:
+            for place, count in enumerate(reversed(column[-width:]), 1):
+                totals[-place] += count
+        peak = max(totals)
+        top = len(self._bars) - 1
+        bars = "".join(self._bars[-(-count * top // peak) if peak else 0] for count in totals)
+        text = Text("stored/s ", style="dim")
+        text.append(bars, style="green")
+        text.append(f" peak {peak:,}", style="dim")
+        return text
+
+    def _prefix_table(self, picture: LivePicture, prefixes: list[SharedPrefix]) -> Table:
+        table = _table("shared prefix, by its last block", SOURCE_WIDTH)
+        for heading in ("tokens", "blocks", "chains", "below", "workers"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for prefix in prefixes:
+            more = "" if prefix.whole else "+"
+            table.add_row(
+                f"{prefix.block_hash:016x}",
+                f"{prefix.tokens:,}{more}",
+                f"{prefix.blocks:,}{more}",
+                f"{prefix.chains:,}",
+                f"{prefix.below:,}",
+                f"{len(picture.view.holders(prefix.block_hash)):,}",
+            )
+        if not prefixes:
+            table.add_row(Text("none yet", style="dim"))
+        return table
+
+
+def _title(picture: LivePicture, seconds: float) -> Text:
+    minutes, rest = divmod(int(seconds), 60)
+    text = Text("blockpool watch", style="bold")
+    text.append(f"  {len(picture.sources)} of {len(picture.pictures())} heard", style="default")
+    text.append(f"  {len(picture.tree):,} different blocks")
+    text.append(f"  {minutes // 60:02}:{minutes % 60:02}:{rest:02}", style="dim")
+    if picture.num_mismatches:
+        text.append("  FINGERPRINTS DIFFER", style="bold red")
+    text.append("  Ctrl-C ends", style="dim")
+    return text
+
+
+def _table(first: str, width: int) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), expand=True)
+    table.add_column(first, no_wrap=True, overflow="ellipsis", min_width=width)
+    return table
+
+
+def _label(each: SourcePicture) -> Text:
+    name = each.source.endpoint.removeprefix("tcp://")
+    if each.source.topic:
+        name = f"{each.source.topic} {name}"
+    text = Text(name)
+    if each.rank:
+        text.append(f" dp{each.rank}", style="dim")
+    return text
+
+
+def _age(each: SourcePicture, now: float) -> Text:
+    if each.heard is None:
+        return Text("waiting", style="yellow")
+    age = int(now - each.heard)
+    return Text("now" if age < 2 else f"{age} s" if age < 100 else f"{age // 60} m")
+
+
+def _trouble(count: int, style: str) -> Text:
+    return Text(f"{count:,}", style=style if count else "dim")
+
+
+def _note_line(source: str, text: str, age: float) -> Text:
+    line = Text(no_wrap=True, overflow="ellipsis")
+    line.append(f"{int(age):>4} s ago ", style="dim")
+    line.append(source.removeprefix("tcp://"), style="cyan")
+    line.append(f" {text}")
+    return line
