@@ -111,6 +111,8 @@ def head_line(head: RecordingHead) -> bytes:
 def batch_line(at: float, source: Source, batch: ReceivedBatch, stats: SourceStats) -> bytes:
     """The line of one batch, without its end. Fields that say nothing are left out.
 
+    Extra keys that JSON has no form for become text.
+
     Args:
         at: When it was heard, seconds since 1970.
         source: Who published it.
@@ -135,10 +137,10 @@ def batch_line(at: float, source: Source, batch: ReceivedBatch, stats: SourceSta
     line["events"] = events
     try:
         return _encode(line)
-    except (TypeError, ValueError, RecursionError):  # msgpack in extra keys that JSON has no form for
+    except RecursionError:  # a publisher may nest extra keys more deeply than can be written
         for event in events:
             if event.get("extra_keys") is not None:
-                event["extra_keys"] = [None if key is None else repr(key) for key in event["extra_keys"]]
+                event["extra_keys"] = [key and "nested too deeply" for key in event["extra_keys"]]
         return _encode(line)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, final
 
 from rich import box
@@ -14,8 +15,8 @@ from blockpool.events.prefix_tree import SharedPrefix
 
 MAX_PREFIXES: Final = 6
 MAX_NOTES_SHOWN: Final = 4
-MAX_MEDIA: Final = 3
-SOURCE_WIDTH: Final = 22
+MAX_MEDIA: Final = 2
+SOURCE_WIDTH: Final = 14
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 _PLAIN_BARS: Final = " .:-=+*#@"
 _HEADERS: Final = 10  # lines that are no rows: title, three headings with what is around them, the curve
@@ -48,7 +49,9 @@ class WatchView:
         num_prefixes = min(MAX_PREFIXES, max((free - len(notes)) // 2, 1))
         prefixes = self._prefixes[:num_prefixes]
         sources = picture.pictures()
-        room = max(free - len(notes) - len(prefixes), 1)
+        room = max(free - len(notes) - max(len(prefixes), 1), 1)
+        if len(sources) > room:
+            room = max(room - 1, 1)  # a line says how many are not there
         parts: list[RenderableType] = [
             _title(picture, seconds),
             self._sources_table(picture, sources[:room], now),
@@ -65,26 +68,34 @@ class WatchView:
         self._prefixes = picture.tree.hottest(MAX_PREFIXES)
 
     def _sources_table(self, picture: LivePicture, sources: list[SourcePicture], now: float) -> Table:
-        media = picture.media()[:MAX_MEDIA] or ["GPU"]
-        table = _table("worker", SOURCE_WIDTH)
-        table.add_column("heard", justify="right", no_wrap=True)
-        for medium in media:
-            table.add_column((medium or "blocks")[:8], justify="right", no_wrap=True, style="bold")
-        for heading in ("stored/s", "gone/s", "gaps", "lost", "restarts"):
-            table.add_column(heading, justify="right", no_wrap=True)
+        media = picture.media()
+        shown = media[:MAX_MEDIA] or ["GPU"]
+        others = media[MAX_MEDIA:]
+        table = _table("worker")
+        names = [(medium or "blocks")[:8] for medium in shown] + ["others"] * bool(others)
+        headings = ["heard", *names, "in/s", "out/s", "gaps", "lost", "restarts"]
+        rows = []
         for each in sources:
             counts = picture.stats.get(each.source.endpoint)
-            known = [sum(picture.view.counts(each.source, medium).values()) for medium in media]
-            table.add_row(
-                _label(each),
-                _age(each, now),
-                *(f"{blocks:,}" for blocks in known),
-                f"{each.stored.rate(now):,.0f}",
-                f"{each.removed.rate(now):,.0f}",
-                _trouble(0 if counts is None else counts.num_gaps, "yellow"),
-                _trouble(each.num_lost, "bold red"),
-                _trouble(0 if counts is None else counts.num_restarts, "yellow"),
+            known = [_known(picture, each, [medium]) for medium in shown]
+            if others:
+                known.append(_known(picture, each, others))
+            rows.append(
+                [
+                    _age(each, now),
+                    *(Text(_short(blocks), style="bold") for blocks in known),
+                    Text(_short(each.stored.rate(now))),
+                    Text(_short(each.removed.rate(now))),
+                    _trouble(0 if counts is None else counts.num_gaps, "yellow"),
+                    _trouble(each.num_lost, "bold red"),
+                    _trouble(0 if counts is None else counts.num_restarts, "yellow"),
+                ]
             )
+        for place, heading in enumerate(headings):
+            width = max([len(heading), *(row[place].cell_len for row in rows)])
+            table.add_column(heading, justify="right", no_wrap=True, min_width=width + 1)
+        for each, row in zip(sources, rows, strict=True):
+            table.add_row(_label(each), *row)
         return table
 
     def _curve(self, picture: LivePicture, now: float) -> Text:
@@ -99,11 +110,11 @@ class WatchView:
         bars = "".join(self._bars[-(-count * top // peak) if peak else 0] for count in totals)
         text = Text("stored/s ", style="dim")
         text.append(bars, style="green")
-        text.append(f" peak {peak:,}", style="dim")
+        text.append(f" peak {_short(peak)}", style="dim")
         return text
 
     def _prefix_table(self, picture: LivePicture, prefixes: list[SharedPrefix]) -> Table:
-        table = _table("shared prefix, by its last block", SOURCE_WIDTH)
+        table = _table("shared prefix, by its last block")
         for heading in ("tokens", "blocks", "chains", "below", "workers"):
             table.add_column(heading, justify="right", no_wrap=True)
         for prefix in prefixes:
@@ -133,9 +144,9 @@ def _title(picture: LivePicture, seconds: float) -> Text:
     return text
 
 
-def _table(first: str, width: int) -> Table:
+def _table(first: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), expand=True)
-    table.add_column(first, no_wrap=True, overflow="ellipsis", min_width=width)
+    table.add_column(first, no_wrap=True, overflow="ellipsis", min_width=SOURCE_WIDTH)
     return table
 
 
@@ -157,7 +168,20 @@ def _age(each: SourcePicture, now: float) -> Text:
 
 
 def _trouble(count: int, style: str) -> Text:
-    return Text(f"{count:,}", style=style if count else "dim")
+    return Text(_short(count), style=style if count else "dim")
+
+
+def _known(picture: LivePicture, each: SourcePicture, media: Sequence[str | None]) -> int:
+    return sum(sum(picture.view.counts(each.source, medium).values()) for medium in media)
+
+
+def _short(count: float) -> str:
+    """At most 6 letters up to a thousand million."""
+    if count < 99_999.5:
+        return f"{count:,.0f}"
+    if count < 999_500:
+        return f"{count / 1000:.0f}k"
+    return f"{count / 1_000_000:.1f}M"
 
 
 def _note_line(source: str, text: str, age: float) -> Text:
