@@ -251,10 +251,18 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--html", "x.html"], "--html is for traces"),
         (["--publish", ANYWHERE], "--publish is for traces"),
         (["--skip-bad"], "--skip-bad is for traces"),
+        (["--requests-to", "-"], "the name of a file is needed"),
     ],
 )
 def test_options_that_mean_nothing_for_a_recording(recording: Path, arguments: list[str], words: str) -> None:
     assert words in invoke("replay", str(recording), *arguments, exit_code=2).output
+
+
+def test_requests_do_not_overwrite_their_recording(recording: Path) -> None:
+    before = recording.read_bytes()
+    output = invoke("replay", str(recording), "--requests-to", str(recording), exit_code=2).output
+    assert "names the recording itself" in output
+    assert recording.read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -135,5 +135,5 @@ def test_the_view_fits_the_terminal(num_sources: int, size: tuple[int, int]) -> 
     assert f"{1:016x}" in text
     assert "99 restarts" in text
     assert "stored/s" in text
-    if num_sources == 40:
+    if num_sources == 40 and size[1] < 60:
         assert " more" in text

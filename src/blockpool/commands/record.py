@@ -49,6 +49,7 @@ def record_command(
                     _record(following, writer, duration, count)
                 finally:
                     writer.close(following.stats())
+                click.echo(f"{writer.num_batches:,} batches in {writer.num_bytes:,} bytes", err=True)
         except OSError as error:
             if error.filename is None and output != "-":
                 error.filename = output

@@ -20,11 +20,18 @@ RECORDING_OPTIONS = ("requests_to",)
 _MEANINGFUL = ("trace", "as_json", *RECORDING_OPTIONS)
 
 
+def _file_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value in ("", "-"):
+        raise click.BadParameter("the name of a file is needed", context, parameter)
+    return value
+
+
 def recording_options(command: Callable[..., None]) -> Callable[..., None]:
     """Options that only recordings have."""
     return click.option(
         "--requests-to",
         metavar="FILE",
+        callback=_file_name,
         help="For a recording of events: write the prompts that were computed, as a trace of token ids.",
     )(command)
 
@@ -42,6 +49,13 @@ def report_recording(trace: str, *, as_json: bool, requests_to: str | None) -> N
                 f"{parameter.opts[0]} is for traces of requests; {trace} is a recording of events, "
                 "which has no requests"
             )
+    if (
+        requests_to is not None
+        and trace != "-"
+        and Path(requests_to).exists()
+        and Path(requests_to).samefile(trace)
+    ):
+        raise click.UsageError("--requests-to names the recording itself")
     from blockpool.events.derived_requests import DerivedRequests
     from blockpool.events.recording_replay import replay_recording
     from blockpool.events.recording_result import recording_as_dict
@@ -52,8 +66,7 @@ def report_recording(trace: str, *, as_json: bool, requests_to: str | None) -> N
         show = None if bar.disable else show_fraction(bar, bar.add_task("replaying", total=None))
         result = replay_recording(trace, each=None if derived is None else derived.add, progress=show)
     if derived is not None and requests_to is not None:
-        target = requests_to if requests_to == "-" else Path(requests_to)
-        with open_trace_for_writing(target) as file:
+        with open_trace_for_writing(Path(requests_to)) as file:
             derived.write(file)
     if as_json:
         report = recording_as_dict(result, version=blockpool.__version__)

@@ -17,6 +17,7 @@ MAX_PREFIXES: Final = 6
 MAX_NOTES_SHOWN: Final = 4
 MAX_MEDIA: Final = 2
 SOURCE_WIDTH: Final = 14
+PREFIX_WIDTH: Final = 32
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 _PLAIN_BARS: Final = " .:-=+*#@"
 _HEADERS: Final = 10  # lines that are no rows: title, three headings with what is around them, the curve
@@ -71,7 +72,6 @@ class WatchView:
         media = picture.media()
         shown = media[:MAX_MEDIA] or ["GPU"]
         others = media[MAX_MEDIA:]
-        table = _table("worker")
         names = [(medium or "blocks")[:8] for medium in shown] + ["others"] * bool(others)
         headings = ["heard", *names, "in/s", "out/s", "gaps", "lost", "restarts"]
         rows = []
@@ -91,9 +91,19 @@ class WatchView:
                     _trouble(0 if counts is None else counts.num_restarts, "yellow"),
                 ]
             )
-        for place, heading in enumerate(headings):
-            width = max([len(heading), *(row[place].cell_len for row in rows)])
-            table.add_column(heading, justify="right", no_wrap=True, min_width=width + 1)
+        widths = [
+            max([len(heading), *(row[place].cell_len for row in rows)])
+            for place, heading in enumerate(headings)
+        ]
+        room = (
+            self._console.width - sum(widths) - len(widths) - 2
+        )  # a blank between two columns, and at the edges
+        if room >= SOURCE_WIDTH + 2 * len(widths):
+            widths = [width + 1 for width in widths]
+            room -= len(widths)
+        table = _table("worker", max(room, SOURCE_WIDTH))
+        for heading, width in zip(headings, widths, strict=True):
+            table.add_column(heading, justify="right", no_wrap=True, width=width)
         for each, row in zip(sources, rows, strict=True):
             table.add_row(_label(each), *row)
         return table
@@ -114,9 +124,9 @@ class WatchView:
         return text
 
     def _prefix_table(self, picture: LivePicture, prefixes: list[SharedPrefix]) -> Table:
-        table = _table("shared prefix, by its last block")
+        table = _table("shared prefix, by its last block", PREFIX_WIDTH)
         for heading in ("tokens", "blocks", "chains", "below", "workers"):
-            table.add_column(heading, justify="right", no_wrap=True)
+            table.add_column(heading, justify="right", no_wrap=True, min_width=8)
         for prefix in prefixes:
             more = "" if prefix.whole else "+"
             table.add_row(
@@ -144,9 +154,9 @@ def _title(picture: LivePicture, seconds: float) -> Text:
     return text
 
 
-def _table(first: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), expand=True)
-    table.add_column(first, no_wrap=True, overflow="ellipsis", min_width=SOURCE_WIDTH)
+def _table(first: str, width: int) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
+    table.add_column(first, no_wrap=True, overflow="ellipsis", width=width)
     return table
 
 
