@@ -33,6 +33,8 @@ def with_events(command: Callable[..., None]) -> Callable[..., None]:
         for name in PUBLISH_OPTIONS:
             _refuse(name, "goes with --publish")
             del params[name]
+        if not params["timed"]:
+            _refuse("speed", "goes with --timed or --publish")
         command(trace=trace, **params)
 
     return chosen

@@ -30,10 +30,7 @@ def timed_options(command: Callable[..., None]) -> Callable[..., None]:
             help="Let requests run side by side and hold their blocks; by engine rules unless --rules is given.",
         ),
         click.option(
-            "--speed",
-            metavar="2x",
-            help="With --timed or --publish: divide the times of arrival.  "
-            "[default: 1x; --publish: as fast as possible]",
+            "--speed", metavar="2x", help="With --timed: divide the times of arrival.  [default: 1x]"
         ),
         click.option(
             "--arrival-rate",
@@ -84,8 +81,7 @@ def timed_settings(timed: bool, timing: dict[str, Any]) -> TimedSettings | None:
     given = {name: value for name, value in timing.items() if value is not None}
     if not timed:
         for name in given:
-            others = " or --publish" if name == "speed" else ""
-            raise click.UsageError(f"--{name.replace('_', '-')} goes with --timed{others}")
+            raise click.UsageError(f"--{name.replace('_', '-')} goes with --timed")
         return None
     if "seed" in given and "arrival_rate" not in given:
         raise click.UsageError("--seed goes with --arrival-rate: arrivals of a trace are not drawn")

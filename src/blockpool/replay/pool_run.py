@@ -74,22 +74,6 @@ class PoolRun:
         self.pool = self._make_pool(collector)
         self.restart_window()
 
-    def _make_pool(self, collector: MetricsCollector) -> BlockPool:
-        return BlockPool(
-            self._blocks + 1,
-            True,
-            POOL_BLOCK_SIZE,
-            metrics_collector=collector,
-            reuse_uncached_first=self._settings.reuse_uncached_first,
-        )
-
-    def _index(
-        self, request: TraceRequest, keys: list[bytes], blocks: list[KVCacheBlock], num_hits: int
-    ) -> None:
-        """Puts the full blocks that are new into the index."""
-        pool_request = PoolRequest(keys)
-        self.pool.cache_full_blocks(pool_request, blocks, num_hits, len(keys), POOL_BLOCK_SIZE, _GROUP_ID)
-
     def restart_window(self) -> None:
         """Starts counting anew, with the pool as it is."""
         self.counts = WindowCounts()
@@ -168,8 +152,24 @@ class PoolRun:
             return None
         return ReplayPictures(self._block_map.result(), self._residency.histograms())
 
+    def _make_pool(self, collector: MetricsCollector) -> BlockPool:
+        return BlockPool(
+            self._blocks + 1,
+            True,
+            POOL_BLOCK_SIZE,
+            metrics_collector=collector,
+            reuse_uncached_first=self._settings.reuse_uncached_first,
+        )
+
     def _is_resident(self, key: bytes) -> bool:
         return self.pool.get_cached_block(key, _GROUP_IDS) is not None
+
+    def _index(
+        self, request: TraceRequest, keys: list[bytes], blocks: list[KVCacheBlock], num_hits: int
+    ) -> None:
+        """Puts the full blocks that are new into the index."""
+        pool_request = PoolRequest(keys)
+        self.pool.cache_full_blocks(pool_request, blocks, num_hits, len(keys), POOL_BLOCK_SIZE, _GROUP_ID)
 
     def _play_plan(self, request: TraceRequest, plan: RequestPlan) -> int:
         pool = self.pool
