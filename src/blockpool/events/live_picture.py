@@ -119,7 +119,11 @@ class LivePicture:
         }
         self._told: dict[str, tuple[int, ...]] = {}
         self._fingerprints: dict[str, str] = {}
-        self.num_mismatches: int = 0
+
+    @property
+    def fingerprints_differ(self) -> bool:
+        """Whether two publishers' hashes cannot be compared now."""
+        return len(set(self._fingerprints.values())) > 1
 
     def pictures(self) -> list[SourcePicture]:
         """Of all publishers, and of addresses of which nothing has been heard."""
@@ -176,7 +180,6 @@ class LivePicture:
         self._fingerprints[endpoint] = fingerprint
         others = [name for other, name in self._fingerprints.items() if other != endpoint]
         if others and fingerprint not in others:
-            self.num_mismatches += 1
             text = f"fingerprint {fingerprint}, others {others[0]}: their hashes cannot be compared"
             self.notes.append(Note(now, endpoint, text))
 

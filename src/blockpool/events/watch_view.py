@@ -33,7 +33,7 @@ class WatchView:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._prefixes: list[SharedPrefix] = []
+        self._prefixes: list[tuple[SharedPrefix, int]] = []
         encoding = (console.encoding or "").lower().replace("-", "")
         self._bars = _BARS if encoding.startswith("utf") else _PLAIN_BARS
 
@@ -60,13 +60,16 @@ class WatchView:
         if len(sources) > room:
             parts.append(Text(f" and {len(sources) - room} more", style="dim"))
         parts.append(self._curve(picture, now))
-        parts.append(self._prefix_table(picture, prefixes))
+        parts.append(_prefix_table(prefixes))
         parts.extend(_note_line(note.source, note.text, now - note.seconds) for note in notes)
         return Group(*parts)
 
     def look(self, picture: LivePicture) -> None:
         """Looks for shared prefixes again. O(blocks)."""
-        self._prefixes = picture.tree.hottest(MAX_PREFIXES)
+        self._prefixes = [
+            (prefix, len(picture.view.holders(prefix.block_hash)))
+            for prefix in picture.tree.hottest(MAX_PREFIXES)
+        ]
 
     def _sources_table(self, picture: LivePicture, sources: list[SourcePicture], now: float) -> Table:
         media = picture.media()
@@ -123,33 +126,34 @@ class WatchView:
         text.append(f" peak {_short(peak)}", style="dim")
         return text
 
-    def _prefix_table(self, picture: LivePicture, prefixes: list[SharedPrefix]) -> Table:
-        table = _table("shared prefix, by its last block", PREFIX_WIDTH)
-        for heading in ("tokens", "blocks", "chains", "below", "workers"):
-            table.add_column(heading, justify="right", no_wrap=True, min_width=8)
-        for prefix in prefixes:
-            more = "" if prefix.whole else "+"
-            table.add_row(
-                f"{prefix.block_hash:016x}",
-                f"{prefix.tokens:,}{more}",
-                f"{prefix.blocks:,}{more}",
-                f"{prefix.chains:,}",
-                f"{prefix.below:,}",
-                f"{len(picture.view.holders(prefix.block_hash)):,}",
-            )
-        if not prefixes:
-            table.add_row(Text("none yet", style="dim"))
-        return table
+
+def _prefix_table(prefixes: list[tuple[SharedPrefix, int]]) -> Table:
+    table = _table("shared prefix, by its last block", PREFIX_WIDTH)
+    for heading in ("tokens", "blocks", "chains", "below", "workers"):
+        table.add_column(heading, justify="right", no_wrap=True, min_width=8)
+    for prefix, num_holders in prefixes:
+        more = "" if prefix.whole else "+"
+        table.add_row(
+            f"{prefix.block_hash:016x}",
+            f"{prefix.tokens:,}{more}",
+            f"{prefix.blocks:,}{more}",
+            f"{prefix.chains:,}",
+            f"{prefix.below:,}",
+            f"{num_holders:,}",
+        )
+    if not prefixes:
+        table.add_row(Text("none yet", style="dim"))
+    return table
 
 
 def _title(picture: LivePicture, seconds: float) -> Text:
     minutes, rest = divmod(int(seconds), 60)
-    text = Text("blockpool watch", style="bold")
-    text.append(f"  {len(picture.sources)} of {len(picture.pictures())} heard", style="default")
+    text = Text("blockpool watch", style="bold", no_wrap=True, overflow="ellipsis")
+    if picture.fingerprints_differ:
+        text.append("  FINGERPRINTS DIFFER", style="bold red")
+    text.append(f"  {len(picture.sources)} of {len(picture.pictures())} heard")
     text.append(f"  {len(picture.tree):,} different blocks")
     text.append(f"  {minutes // 60:02}:{minutes % 60:02}:{rest:02}", style="dim")
-    if picture.num_mismatches:
-        text.append("  FINGERPRINTS DIFFER", style="bold red")
     text.append("  Ctrl-C ends", style="dim")
     return text
 
