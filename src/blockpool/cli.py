@@ -9,7 +9,9 @@ from blockpool.commands.demo import demo_command
 from blockpool.commands.generate import generate_command
 from blockpool.commands.html_report import ARGUMENTS
 from blockpool.commands.plan import plan_command
+from blockpool.commands.record import record_command
 from blockpool.commands.replay import replay_command
+from blockpool.commands.watch import watch_command
 
 
 class _Commands(click.Group):
@@ -27,5 +29,13 @@ def cli() -> None:
     """The KV-cache block pool of an LLM server: replay traces through it, make traces for it."""
 
 
-for command in (replay_command, curve_command, plan_command, generate_command, demo_command):
+for command in (
+    replay_command,
+    curve_command,
+    plan_command,
+    generate_command,
+    watch_command,
+    record_command,
+    demo_command,
+):
     cli.add_command(command)

@@ -19,6 +19,9 @@ from blockpool.commands.options import (
     trace_argument,
 )
 from blockpool.commands.progress import progress_bar, show_fraction
+from blockpool.commands.publishing import PUBLISH_OPTIONS
+from blockpool.commands.recorded import RECORDING_OPTIONS
+from blockpool.commands.replay_events import with_events
 from blockpool.commands.replay_ways import OneAfterTheOther, ReplayWay, Result, SideBySide
 from blockpool.commands.sections import SectionedCommand
 from blockpool.commands.timed_options import TIMED_OPTIONS, timed_options, timed_settings
@@ -37,11 +40,14 @@ class _ReplayCommand(SectionedCommand):
             ("rules", "attention", "window", "reuse_uncached_first", "check", "check_every"),
         ),
         ("Side by side", TIMED_OPTIONS),
+        ("Publish events", PUBLISH_OPTIONS),
+        ("Recordings of events", RECORDING_OPTIONS),
         ("What is told", ("explain", "tag", "sample_rate", "as_json", "html")),
     )
 
 
 @click.command("replay", cls=_ReplayCommand, short_help="Play a trace through pools of given sizes.")
+@with_events
 @trace_argument
 @click.option(
     "--blocks",
@@ -105,7 +111,8 @@ def replay_command(
     """Drive the pool from a trace file and report hits, evictions, occupancy, residency and speed.
 
     TRACE is a file of JSON lines, plain, gzip or zstd, in the mooncake, kvcache-simulator or token-id format;
-    "-" is standard input, "demo" the bundled trace (a file of that name is ./demo).
+    "-" is standard input, "demo" the bundled trace (a file of that name is ./demo). Or it is a recording of events, as
+    `blockpool record` makes them: then the index is reconstructed, and what became of its blocks is told.
     """
     if check and check_every is not None:
         raise click.UsageError("either --check or --check-every")

@@ -39,7 +39,7 @@ def timed_options(command: Callable[..., None]) -> Callable[..., None]:
             "--timed",
             is_flag=True,
             help="Let requests run side by side and hold their blocks; by engine rules unless --rules is given. "
-            "The other options here go with it.",
+            "The other options here go with it; --speed also with --publish.",
         ),
         click.option("--speed", metavar="2x", help="Divide the times of arrival.  [default: 1x]"),
         click.option(

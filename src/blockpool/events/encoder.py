@@ -48,7 +48,7 @@ class EventEncoder:
 
     def __init__(self, dialect: str = "array") -> None:
         self.dialect: str = as_choice("dialect", dialect, DIALECTS)
-        self._written = _array_of if self.dialect == "array" else _map_of
+        self._written = _array_of if self.dialect == "array" else map_of
         self._encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
         self._writer = EventWriter(self._encode) if COMPILED and self.dialect == "array" else None
 
@@ -110,7 +110,8 @@ def _array_details(event: object, names: tuple[str, ...]) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _map_of(event: Any) -> dict[str, Any]:
+def map_of(event: Any) -> dict[str, Any]:
+    """An event as the map dialect has it; TypeError for what is none."""
     if isinstance(event, (BlockRemoved, RemovedEvent)):
         written = {"type": "BlockRemoved"} | {name: getattr(event, name) for name in REMOVED_FIELDS}
         details: tuple[str, ...] = REMOVED_DETAILS if isinstance(event, RemovedEvent) else ()

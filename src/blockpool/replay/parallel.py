@@ -137,7 +137,7 @@ def _submit_all(
 
 
 def _shield_children() -> None:
-    """Processes started by this thread hold SIGINT back until `_die_quietly`: their imports would fail with a traceback."""
+    """Processes that this thread starts hold SIGINT back until `_die_quietly`; it would end imports with words."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
 

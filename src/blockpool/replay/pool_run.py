@@ -168,6 +168,13 @@ class PoolRun:
     def _is_resident(self, key: bytes) -> bool:
         return self.pool.get_cached_block(key, _GROUP_IDS) is not None
 
+    def _index(
+        self, request: TraceRequest, keys: list[bytes], blocks: list[KVCacheBlock], num_hits: int
+    ) -> None:
+        """Puts the full blocks that are new into the index."""
+        pool_request = PoolRequest(keys)
+        self.pool.cache_full_blocks(pool_request, blocks, num_hits, len(keys), POOL_BLOCK_SIZE, _GROUP_ID)
+
     def _play_plan(self, request: TraceRequest, plan: RequestPlan) -> int:
         pool = self.pool
         blocks: list[KVCacheBlock] = pool.find_longest_prefix(plan.keys, _GROUP_IDS, plan.max_hit_blocks)[0]
@@ -176,14 +183,7 @@ class PoolRun:
             self._misses.note_looked_up(request, plan, num_hits, self._is_resident)
         pool.touch(blocks)
         blocks = blocks + pool.get_new_blocks(plan.num_blocks - num_hits)
-        pool.cache_full_blocks(
-            PoolRequest(plan.keys),
-            blocks,
-            num_hits,
-            len(plan.keys),
-            POOL_BLOCK_SIZE,
-            _GROUP_ID,
-        )
+        self._index(request, plan.keys, blocks, num_hits)
         if self._misses is not None:
             self._misses.note_indexed(request, plan)
         self._note_held(request, blocks[num_hits:], blocks)

@@ -41,6 +41,7 @@ class TraceSource:
         name: The trace as errors name it.
         bytes_read: Bytes taken from the file so far, packed as they are.
         bytes_total: Size of the file, or None when it cannot be known.
+        broke_off: Whether the archive ended in the middle.
     """
 
     def __init__(self, path: TracePath, *, name: str | None = None) -> None:
@@ -59,6 +60,7 @@ class TraceSource:
         self.name = name or (STDIN_NAME if self._path is None else os.fspath(path))
         self.bytes_read = 0
         self.bytes_total: int | None = None
+        self.broke_off = False
 
     def lines(self) -> Iterator[tuple[int, bytes | None]]:
         """Reads the trace from its start; standard input can be read once.
@@ -78,6 +80,7 @@ class TraceSource:
                 for number, line in _split_lines(stream):
                     yield number, line
             except EOFError:
+                self.broke_off = True
                 raise TraceError(self.name, number + 1, "the compressed data ends in the middle") from None
             except gzip.BadGzipFile as error:
                 raise TraceError(self.name, number + 1, f"damaged gzip data: {error}") from None

@@ -1,0 +1,108 @@
+"""`blockpool watch`: live publishers on the terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.live import Live
+
+from blockpool.commands.following import deliveries, following_options, subscriber
+
+if TYPE_CHECKING:
+    from blockpool.events import EventSubscriber
+    from blockpool.events.live_picture import LivePicture
+
+_DRAW_SECONDS = 0.25
+_PREFIX_SECONDS = 1.0
+_PREFIX_SHARE = 20  # looking for prefixes may take one of so many seconds
+_DEFAULT_INTERVAL = 1.0
+
+
+@click.command("watch", short_help="Look at live publishers of events.")
+@following_options
+@click.option("--plain", is_flag=True, help="Lines instead of the view, as when the output is no terminal.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.1),
+    metavar="SECONDS",
+    help=f"Between two sets of plain lines.  [default: {_DEFAULT_INTERVAL:g}]",
+)
+def watch_command(
+    addresses: tuple[str, ...],
+    replay_endpoints: tuple[str, ...],
+    topic: str,
+    duration: float | None,
+    count: int | None,
+    plain: bool,
+    interval: float | None,
+) -> None:
+    """Show what publishers of KV cache events, vLLM's or ours, store and remove, and what they hold.
+
+    ADDRESS is where a publisher publishes, such as tcp://pod:5557; tcp://*:5557 is bound, for publishers that connect.
+    Ctrl-C ends it. Needs the extra events.
+    """
+    live = sys.stdout.isatty() and not plain
+    if live and interval is not None:
+        raise click.UsageError("--interval goes with --plain")
+    with subscriber(addresses, replay_endpoints, topic) as following:
+        from blockpool.events.live_picture import LivePicture
+
+        picture = LivePicture(addresses)
+        if live:
+            _show(following, picture, duration, count)
+        else:
+            _tell(following, picture, duration, count, interval or _DEFAULT_INTERVAL)
+
+
+def _show(
+    following: EventSubscriber, picture: LivePicture, duration: float | None, count: int | None
+) -> None:
+    from blockpool.events.watch_view import WatchView
+
+    console = Console()
+    view = WatchView(console)
+    start = time.monotonic()
+    next_draw = next_look = start
+    with Live(console=console, screen=True, auto_refresh=False) as screen:
+        for taken in deliveries(following, duration=duration, count=count, wake=_DRAW_SECONDS):
+            now = time.monotonic()
+            for source, batch in taken:
+                picture.apply(source, batch, now)
+            if now < next_draw:
+                continue
+            next_draw = now + _DRAW_SECONDS
+            picture.look(following.stats(), now)
+            if now >= next_look:
+                view.look(picture)
+                next_look = now + max(_PREFIX_SECONDS, (time.monotonic() - now) * _PREFIX_SHARE)
+            screen.update(view.draw(picture, now, now - start), refresh=True)
+
+
+def _tell(
+    following: EventSubscriber,
+    picture: LivePicture,
+    duration: float | None,
+    count: int | None,
+    interval: float,
+) -> None:
+    from blockpool.events.watch_lines import clock_time, note_lines, picture_lines
+
+    next_tell = time.monotonic() + interval
+
+    def tell(now: float) -> None:
+        picture.look(following.stats(), now)
+        for line in (*note_lines(picture), *picture_lines(picture, now)):
+            click.echo(f"{clock_time()} {line}")
+
+    for taken in deliveries(following, duration=duration, count=count, wake=min(interval, _DRAW_SECONDS)):
+        now = time.monotonic()
+        for source, batch in taken:
+            picture.apply(source, batch, now)
+        if now >= next_tell:
+            tell(now)
+            next_tell = now + interval
+    tell(time.monotonic())
