@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket as system
+import stat
 from typing import Any, TypeAlias
 
 import zmq
@@ -60,11 +63,39 @@ def _attach(socket: zmq.Socket[Any], endpoint: Endpoint, bind: bool) -> tuple[zm
         if not bind:
             socket.connect(endpoint.address)
             return socket, endpoint.address
+        _spare_what_is_there(endpoint)
         socket.bind(endpoint.address)
     except zmq.ZMQError as error:
         socket.close(0)
-        raise EndpointError(endpoint.address, str(error.strerror)) from None
+        raise EndpointError(endpoint.address, zmq.strerror(error.errno or 0)) from None
+    except EndpointError:
+        socket.close(0)
+        raise
     bound = socket.getsockopt(zmq.LAST_ENDPOINT)
     assert isinstance(bound, bytes)
     text = bound.rstrip(b"\0").decode()
     return socket, text if endpoint.transport == "tcp" else endpoint.address
+
+
+def _spare_what_is_there(endpoint: Endpoint) -> None:
+    """Refuses an ipc path with a file, or with a socket that somebody answers: ZeroMQ would delete either to bind."""
+    if endpoint.transport != "ipc":
+        return
+    path = endpoint.address.removeprefix("ipc://")
+    if path.startswith("@"):  # no file: a name that the kernel keeps, and keeps apart
+        return
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return  # nothing is there; what else may be wrong the bind will say
+    if not stat.S_ISSOCK(mode):
+        raise EndpointError(endpoint.address, "a file that is no socket is there")
+    with system.socket(system.AF_UNIX, system.SOCK_STREAM) as caller:
+        caller.settimeout(1.0)
+        try:
+            caller.connect(path)
+        except ConnectionRefusedError:
+            return  # left over from somebody who is gone
+        except OSError:
+            pass
+    raise EndpointError(endpoint.address, "Address already in use")
