@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from blockpool.commands.usage import as_usage
+from blockpool.commands.options import Number
+from blockpool.errors import ConfigError, printable
 
 if TYPE_CHECKING:  # needs the extra `events`, and is imported when it is asked for
     from blockpool.events import EventSubscriber, ReceivedBatch, Source
@@ -31,7 +32,7 @@ def following_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--topic", default="", metavar="PREFIX", help="Only topics that begin so."),
         click.option(
             "--duration",
-            type=click.FloatRange(0, min_open=True),
+            type=Number(0, min_open=True),
             metavar="SECONDS",
             help="End after so long.",
         ),
@@ -58,12 +59,41 @@ def subscriber(
         raise click.UsageError(
             f"--replay-endpoint: {len(replay_endpoints)} for {len(addresses)} addresses; give one for each, or none"
         )
+    for address in addresses:
+        _check_address("ADDRESS", address, may_be_bound=True)
+    for address in replay_endpoints:
+        _check_address("--replay-endpoint", address, may_be_bound=False)
     paired = [
         SourceAddress(address, replay_endpoints[place] if replay_endpoints else None)
         for place, address in enumerate(addresses)
     ]
-    with as_usage(lambda: EventSubscriber(paired, topic=topic, compare_fingerprints=False)) as made:
+    try:
+        made = EventSubscriber(paired, topic=topic, compare_fingerprints=False)
+    except ConfigError as error:
+        raise _usage_error("--topic" if error.field == "topic" else "ADDRESS", error) from None
+    with made:
         yield made
+
+
+def _check_address(name: str, address: str, *, may_be_bound: bool) -> None:
+    """Raises a usage error for an address that is not well formed, or at which nothing could ever be heard."""
+    from blockpool.events.endpoints import as_endpoint
+
+    try:
+        endpoint = as_endpoint(name, address)
+        port = address.rpartition(":")[2]
+        if endpoint.transport == "inproc":
+            raise ConfigError(name, address, "inproc ends at the edge of a process")
+        if endpoint.transport == "tcp" and (port == "*" or int(port) == 0):
+            raise ConfigError(name, address, "the number of a port is needed")
+        if endpoint.transport == "tcp" and "*" in address and not may_be_bound:
+            raise ConfigError(name, address, "is where to connect to; a host is needed")
+    except ConfigError as error:
+        raise _usage_error(name, error) from None
+
+
+def _usage_error(name: str, error: ConfigError) -> click.UsageError:
+    return click.UsageError(printable(f"{name} {error.value}: {error.reason}"))
 
 
 def deliveries(

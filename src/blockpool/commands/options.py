@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,6 +22,17 @@ def not_empty(context: click.Context, parameter: click.Parameter, value: str) ->
     if not value:
         raise click.BadParameter("the name is empty", context, parameter)
     return value
+
+
+class Number(click.FloatRange):
+    """A range of numbers without nan, which compares as if it were in any."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; a usage error for what is none, or out of the range."""
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value} is no number", param, ctx)
+        return number
 
 
 BLOCK_SIZE = click.IntRange(1, MAX_BLOCK_SIZE)

@@ -12,9 +12,10 @@ import click
 from rich.console import Console
 
 import blockpool
-from blockpool.commands.options import check_hash_is_used, check_hash_was_used, pool_sizes
+from blockpool.commands.options import Number, check_hash_is_used, check_hash_was_used, pool_sizes
 from blockpool.commands.progress import progress_bar, show_fraction
 from blockpool.commands.usage import as_usage, given
+from blockpool.errors import printable
 from blockpool.replay import ReplaySettings
 from blockpool.replay.settings import DEFAULT_HASH, ENGINE_RULES
 from blockpool.replay.sizes import parse_speed
@@ -65,7 +66,7 @@ def publish_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--linger",
-            type=click.FloatRange(0),
+            type=Number(0),
             metavar="SECONDS",
             help="With --publish: stay so long after the last request, and answer.  [default: 0]",
         ),
@@ -90,6 +91,7 @@ def publish(trace: str, params: dict[str, Any]) -> None:
     from blockpool.events.fleet_tables import fleet_as_dict, print_fleet
     from blockpool.events.mock_fleet import publish_trace
 
+    _refuse_what_has_no_effect(params)
     speed, linger = params["speed"], params["linger"] or 0.0
     sizes = as_usage(lambda: pool_sizes(params["blocks"], params["memory"], params["bytes_per_block"]))
     if len(sizes) > 1:
@@ -152,6 +154,17 @@ def _refuse_what_means_nothing() -> None:
             raise click.UsageError(f"{parameter.opts[0]} does not go with --publish")
     if given("rules") and context.params["rules"] != ENGINE_RULES:
         raise click.UsageError("--rules: --publish goes by engine rules, as only full blocks are published")
+
+
+def _refuse_what_has_no_effect(params: dict[str, Any]) -> None:
+    if params["routing"] is not None and (params["workers"] or 1) == 1:
+        raise click.UsageError("--routing goes with --workers 2 or more")
+    for name in ("publish", "publish_replay"):
+        if (params[name] or "").startswith("inproc://"):
+            option = name.replace("_", "-")
+            raise click.UsageError(
+                printable(f"--{option} {params[name]}: inproc ends at the edge of a process")
+            )
 
 
 def _say_where(addresses: list[SourceAddress]) -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 from blockpool.commands.attention_option import attention_option, rules_for
 from blockpool.commands.html_report import html_option, html_report
 from blockpool.commands.options import (
+    Number,
     check_hash_is_used,
     check_hash_was_used,
     playing_options,
@@ -57,7 +58,7 @@ class _ReplayCommand(SectionedCommand):
 @playing_options
 @click.option(
     "--sample-rate",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=Number(0, 1, min_open=True),
     help="Share of blocks to follow for residency.  [default: about 2,000 blocks]",
 )
 @click.option(

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.live import Live
 
 from blockpool.commands.following import deliveries, following_options, subscriber
+from blockpool.commands.options import Number
 
 if TYPE_CHECKING:
     from blockpool.events import EventSubscriber
@@ -27,7 +28,7 @@ _DEFAULT_INTERVAL = 1.0
 @click.option("--plain", is_flag=True, help="Lines instead of the view, as when the output is no terminal.")
 @click.option(
     "--interval",
-    type=click.FloatRange(0.1),
+    type=Number(0.1),
     metavar="SECONDS",
     help=f"Between two sets of plain lines.  [default: {_DEFAULT_INTERVAL:g}]",
 )
