@@ -10,6 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from blockpool.errors import BlockPoolError, MissingExtraError, printable
 
@@ -27,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stderr is None:  # closed: what would be said there is lost, and no reason to fail
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
     if sys.stdout is None:
         return _fail("standard output is closed")
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -46,6 +49,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{name}{error.strerror or error}")
     except MemoryError:
         return _fail("out of memory")
+    except Exception as error:
+        if not _is_of_zeromq(error):
+            raise
+        return _fail(f"ZeroMQ: {error}")
+
+
+def _is_of_zeromq(error: Exception) -> bool:
+    """Whether it is what pyzmq raises when the system has no more sockets, say; needs the extra `events` as little."""
+    zmq = sys.modules.get("zmq")
+    return zmq is not None and isinstance(error, zmq.ZMQError)
 
 
 def _run(arguments: list[str]) -> int:

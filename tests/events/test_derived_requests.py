@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from blockpool.events import ClearedEvent, MapStoredEvent, RemovedEvent, Source, StoredEvent, WireEvent
 from blockpool.events.derived_requests import SAME_REQUEST_SECONDS, DerivedRequests
 from blockpool.events.recording_format import RecordedBatch
+from blockpool.trace import TraceReader
 
 POD, OTHER = Source("tcp://pod:1"), Source("tcp://other:1")
 
@@ -112,3 +116,30 @@ def test_adapters_and_sessions_are_written() -> None:
         {"timestamp": 0.0, "session_id": "s", "lora": "poet", "token_ids": [1, 1]},
         {"timestamp": 1000.0, "lora": "adapter 7", "token_ids": [20, 20]},
     ]
+
+
+def test_the_adapter_may_be_tagged_in_the_extra_keys() -> None:
+    plain = stored(1, lora_name="poet", extra_keys=[["poet"]])
+    tagged = stored(2, lora_name="poet", extra_keys=[[["lora", "poet"]]])
+    image = stored(3, lora_name="poet", extra_keys=[[["lora", "poet"], ["mm", "cat", 0]]])
+    made = derived(batch(1.0, plain), batch(2.0, tagged), batch(3.0, image))
+    assert [(request.token_ids, request.lora) for request in made.requests()] == [
+        ([10, 10], "poet"),
+        ([20, 20], "poet"),
+    ]
+    assert made.num_unreadable == 1
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [batch(-1.7e308, stored(1)), batch(1.7e308, stored(2))],  # times that no clock tells
+        [batch(0.0, stored(1)), batch(1e300, stored(2))],
+        [batch(0.0, stored(1, lora_name=""))],
+    ],
+)
+def test_whatever_was_recorded_the_trace_can_be_read(batches: list[RecordedBatch], tmp_path: Path) -> None:
+    path = tmp_path / "requests.jsonl"
+    with path.open("wb") as file:
+        derived(*batches).write(file)
+    assert len(list(TraceReader(path, block_size=2))) == len(batches)

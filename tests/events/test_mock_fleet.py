@@ -109,6 +109,18 @@ def test_requests_are_played_when_they_are_due() -> None:
     assert waits == [1.0, 3.75]
 
 
+def test_no_clock_is_asked_for_more_than_it_has() -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        assert seconds <= 3600  # a system's clock ends after some hundred years
+        now[0] += seconds
+
+    requests = [ids(0, 1), ids(10**10, 2)]
+    publish_trace(requests, 10, ENGINE, fleet_settings(speed=0.5), clock=lambda: now[0], sleep=sleep)
+    assert now[0] == 2 * 10**7
+
+
 def test_every_worker_has_its_topic() -> None:
     settings = fleet_settings(publish_replay=None, workers=2, topic="kv@pod-{rank}@model", dialect="map")
     with MockFleet(REQUESTS[0], 300, ENGINE, settings) as fleet:

@@ -101,6 +101,7 @@ def keys_back(extra_keys: list[Any]) -> list[Any]:
         b'{"recording":"blockpool.events/1"}', b'{"at":1,"source":"a","events":[{"type":"Odd"}]}',
         b'{"at":1,"source":"a","events":[],"origin":"odd"}', b'{"at":1,"source":"a","events":[],"lost":-1}',
         b'{"at":1,"source":"a","events":[{"type":"BlockRemoved","block_hashes":[-1]}]}',
+        b'{"end":2.0,"stats":{"a":{"num_malformed":"x"}}}', b'{"end":2.0,"stats":{"a":{"num_malformed":null}}}',
     ],
 )  # fmt: skip
 def test_what_is_no_line(line: bytes) -> None:

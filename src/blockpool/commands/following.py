@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from blockpool.commands.open_files import PER_ADDRESS, allow_open_files
 from blockpool.commands.options import Number
 from blockpool.errors import ConfigError, printable
 
@@ -52,6 +53,7 @@ def subscriber(
     Raises:
         UsageError: For addresses that are not well formed, listed twice, or do not pair up.
         EndpointError: If an address that is to be bound is taken.
+        OSError: If the process may not have as many sockets.
     """
     from blockpool.events import EventSubscriber, SourceAddress
 
@@ -67,6 +69,7 @@ def subscriber(
         SourceAddress(address, replay_endpoints[place] if replay_endpoints else None)
         for place, address in enumerate(addresses)
     ]
+    allow_open_files(f"{len(paired)} addresses", PER_ADDRESS * len(paired))
     try:
         made = EventSubscriber(paired, topic=topic, compare_fingerprints=False)
     except ConfigError as error:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, final
 from blockpool.events.received import Source
 from blockpool.events.recording_format import RecordedBatch
 from blockpool.events.wire_events import ClearedEvent, RemovedEvent, StoredEvent
-from blockpool.trace.formats import TOKEN_IDS
+from blockpool.trace.formats import MAX_TIMESTAMP_MS, TOKEN_IDS
 from blockpool.trace.request import TraceRequest
 from blockpool.trace.writer import write_trace
 
@@ -99,7 +99,7 @@ class DerivedRequests:
         start = prompts[0].first if prompts else 0.0
         return [
             TraceRequest(
-                timestamp_ms=round((prompt.first - start) * 1000, 3),
+                timestamp_ms=min(round((prompt.first - start) * 1000, 3), MAX_TIMESTAMP_MS),
                 prompt_tokens=len(prompt.tokens),
                 block_size=None,
                 token_ids=prompt.tokens.tolist(),
@@ -145,7 +145,7 @@ class DerivedRequests:
             if before is None:
                 self.num_without_beginning += 1
                 return
-            lora = event.lora_name
+            lora = event.lora_name or None  # a trace has no adapter without a name
             if lora is None and event.lora_id is not None:
                 lora = f"adapter {event.lora_id}"
             prompt = _Prompt(now, now, before, lora, event.session_id)
@@ -180,8 +180,9 @@ def _store(blocks: dict[int, _Block], event: StoredEvent) -> None:
 
 
 def _has_more_keys(event: StoredEvent) -> bool:
-    """Whether anything but tokens and the adapter went into the hashes."""
-    return any(keys and keys != [event.lora_name] for keys in event.extra_keys or ())
+    """Whether anything but tokens and the adapter went into the hashes; vLLM 0.32 tags it, 0.16 does not."""
+    adapter = ([event.lora_name], [["lora", event.lora_name]])
+    return any(keys and keys not in adapter for keys in event.extra_keys or ())
 
 
 def _tokens_before(blocks: dict[int, _Block], parent: int | None) -> array[int] | None:

@@ -25,6 +25,7 @@ from blockpool.trace.source import TracePath
 
 FLUSH_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 5.0
+LONGEST_SLEEP_SECONDS: Final = 3600.0
 _REQUESTS_PER_PROGRESS: Final = 64
 
 
@@ -214,8 +215,9 @@ class _Pace:
         if self._start is None:
             self._start = now
         due = self._start + (request.timestamp_ms - self._first_ms) / 1000 / self._speed
-        if due > now:
-            self._sleep(due - now)
+        while due > now:  # in pieces: clocks of systems end, and timestamps go far beyond
+            self._sleep(min(due - now, LONGEST_SLEEP_SECONDS))
+            now = self._clock()
 
 
 def _paced(requests: Iterable[TraceRequest], pace: _Pace | None) -> Iterator[TraceRequest]:

@@ -166,6 +166,9 @@ def read_line(line: bytes) -> RecordingHead | RecordedBatch | RecordingEnd:
             raise EventDecodeError("`at` and `sources` are needed")
         return RecordingHead(read.at, read.sources, read.topic)
     if read.end is not None:
+        for counts in (read.stats or {}).values():
+            if type(counts.get("num_malformed", 0)) is not int:
+                raise EventDecodeError("`num_malformed` is no integer")
         return RecordingEnd(read.end, read.stats or {})
     if read.at is None or read.source is None or read.events is None:
         raise EventDecodeError("`at`, `source` and `events` are needed")

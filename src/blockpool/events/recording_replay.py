@@ -64,7 +64,7 @@ def replay_recording(
             progress(reader.fraction_read())
     malformed = None
     if reader.end is not None:
-        malformed = sum(int(counts.get("num_malformed", 0)) for counts in reader.end.stats.values())
+        malformed = sum(counts.get("num_malformed", 0) for counts in reader.end.stats.values())
     return RecordingResult(
         name=reader.name,
         seconds=last_at - (first_at or 0.0),
