@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
+import signal
 import subprocess
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -78,3 +82,104 @@ def test_what_zeromq_complains_about_is_one_line() -> None:
     )
     done = run_python(code)
     assert (done.returncode, done.stderr) == (1, b"blockpool: ZeroMQ: Too many open files\n")
+
+
+def test_names_in_a_recording_do_nothing_to_a_terminal(tmp_path: Path) -> None:
+    event = {"type": "BlockStored", "block_hashes": [1], "parent_block_hash": None, "token_ids": [1]}
+    event |= {"block_size": 1, "lora_id": None, "medium": "[/]\x1b[2J", "lora_name": None}
+    head = {"recording": "blockpool.events/1", "at": 1.0, "sources": []}
+    lines = [
+        {
+            "at": 1.0,
+            "source": "tcp://[fe80::1]:5",
+            "shared": True,
+            "topic": "[/red]\x1b[31m\nx",
+            "events": [event],
+        }
+    ]
+    path = tmp_path / "events.jsonl"
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in [head, *lines]))
+    done = run("replay", str(path))
+    assert done.returncode == 0, done.stderr
+    text = done.stdout.decode()
+    assert text.count("tcp://[fe80::1]:5 [/red]\\x1b[31m\\nx ") == 2
+    assert "at the end, [/]\\x1b[2J " in text
+
+
+def test_names_of_workers_are_shown_as_they_are() -> None:
+    with TemporaryDirectory() as folder:
+        endpoint = f"ipc://{folder}/[bold]"
+        done = run("replay", "demo", "--blocks", "50", "--publish", endpoint)
+    assert done.returncode == 0, done.stderr
+    assert f" {endpoint} " in done.stdout.decode()
+
+
+class Terminal:
+    """A command on a terminal of its own."""
+
+    def __init__(self, *arguments: str, **environment: str) -> None:
+        pty = pytest.importorskip("pty")
+        self._master, slave = pty.openpty()
+        size = {"COLUMNS": "80", "LINES": "24", "TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "blockpool", *arguments],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=os.environ | size | environment,
+            # A shell's background jobs ignore it, and what they start inherits that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        os.close(slave)
+        self.shown = b""
+
+    def read(self, until: bytes | None = None) -> None:
+        """Until that was shown, else to the end."""
+        while until is None or until not in self.shown:
+            try:
+                self.shown += os.read(self._master, 65536)
+            except OSError:  # the other side is closed
+                assert until is None, self.shown
+                return
+
+    def close(self) -> int:
+        self.read()
+        os.close(self._master)
+        return self.process.wait(SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+@pytest.mark.parametrize("after", [b"\x1b[?1049h", b"stored/s"])
+def test_whatever_ends_watch_the_screen_is_given_back(number: int, code: int, after: bytes) -> None:
+    terminal = Terminal("watch", NOBODY)
+    terminal.read(until=after)
+    terminal.process.send_signal(number)
+    assert terminal.close() == code
+    assert b"Traceback" not in terminal.shown
+    assert terminal.shown.rindex(b"\x1b[?1049l") > terminal.shown.rindex(b"\x1b[?1049h")
+    assert terminal.shown.rindex(b"\x1b[?25h") > terminal.shown.rfind(b"\x1b[?25l")
+
+
+def test_a_dumb_terminal_gets_lines() -> None:
+    terminal = Terminal("watch", NOBODY, "--duration", "0.3", TERM="dumb")
+    assert terminal.close() == 0
+    assert b" tcp://127.0.0.1:1 waiting" in terminal.shown
+
+
+def test_a_fleet_that_lingers_ends_in_good_order_when_it_is_terminated() -> None:
+    made = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "blockpool", "replay", "demo", "--blocks", "50", "--linger", "600"),
+            *("--publish", ANYWHERE),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    with made:
+        assert made.stdout is not None
+        while b" seconds" not in made.stdout.readline():
+            assert made.poll() is None
+        made.terminate()
+    assert made.returncode == 143

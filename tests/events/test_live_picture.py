@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
@@ -141,3 +142,49 @@ def test_the_view_fits_the_terminal(num_sources: int, size: tuple[int, int]) -> 
     assert "stored/s" in text
     if num_sources == 40 and size[1] < 60:
         assert " more" in text
+
+
+def drawn(picture: LivePicture, width: int, height: int = 24, encoding: str = "utf-8") -> list[str]:
+    """The lines of the view."""
+    console_module = pytest.importorskip("rich.console", reason="the extra cli is not installed")
+    from blockpool.events.watch_view import WatchView
+
+    file = io.TextIOWrapper(io.BytesIO(), encoding)
+    console = console_module.Console(width=width, height=height, file=file)
+    view = WatchView(console)
+    view.look(picture)
+    console.print(view.draw(picture, 3.0, 5.0))
+    file.seek(0)
+    return [line.rstrip() for line in file.read().splitlines()]
+
+
+@pytest.mark.parametrize("width", [20, 30, 40, 60])
+def test_a_narrow_terminal_shows_fewer_columns_and_those_whole(width: int) -> None:
+    picture = LivePicture([])
+    hashes = list(range(1000, 13000))
+    picture.apply(ONE, batch(stored(1, 2), stored(3, parent=1), stored(*hashes), lost=1), 1.0)
+    lines = drawn(picture, width)
+    assert all(len(line) <= width for line in lines)
+    row = next(line for line in lines if line.startswith(" one:1"))
+    assert "12,003" in row
+    assert "\N{HORIZONTAL ELLIPSIS}" not in row
+    (prefix,) = (line for line in lines if line.startswith(f" {1:016x}"[: width - 2]))
+    assert "\N{HORIZONTAL ELLIPSIS}" not in prefix
+
+
+def test_without_unicode_everything_has_its_width() -> None:
+    picture = LivePicture(["tcp://a-name-that-is-much-too-long-for-a-column-of-it.example:5557"])
+    lines = drawn(picture, 60, encoding="ascii")
+    assert all(len(line) <= 60 for line in lines)
+    assert "\\u" not in "".join(lines)
+
+
+def test_names_do_nothing_to_a_terminal() -> None:
+    source = Source("tcp://one:1", "[/red]\x1b[2J\n:fire:")
+    picture = LivePicture([])
+    picture.apply(source, batch(stored(1, medium="[/]\x1b[2J\n"), lost=1), 1.0)
+    shown = "\n".join(drawn(picture, 160))
+    assert "[/red]\\x1b[2J\\n:fire:" in shown
+    assert "\x1b" not in shown
+    for line in (*note_lines(picture), *picture_lines(picture, 2.0)):
+        assert line.isprintable()

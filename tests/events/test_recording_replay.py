@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -168,3 +170,30 @@ def test_the_reconstructed_index_is_that_of_the_pool(tmp_path: Path, granularity
         assert sum(record.known.values()) == run.index().total()
         assert record.snapshots == 1
         assert record.unmatched == 0
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "events.jsonl.gz", "events.jsonl.zst"])
+def test_a_full_disk_leaves_what_was_whole(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    code = (
+        "import resource, sys\n"
+        "from blockpool.events import ReceivedBatch, Source, SourceStats\n"
+        "from blockpool.events.recording_writer import RecordingWriter\n"
+        "writer = RecordingWriter(sys.argv[1], ['a'])\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))\n"
+        "try:\n"
+        "    for number in range(100):\n"
+        "        writer.add(Source('a'), ReceivedBatch(number, 1.0, [], None, 'live'), SourceStats())\n"
+        "        writer.flush()\n"
+        "except OSError as error:\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)\n"
+        "    writer.close({})\n"
+        "    sys.exit(str(error.strerror))"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (1, "File too large\n")
+    reader = RecordingReader(path)
+    assert [batch.seq for batch in reader] == list(range(len(list(reader))))
+    assert len(list(reader)) > 5
+    assert (reader.cut, reader.end) == (False, None)

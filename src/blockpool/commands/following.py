@@ -132,17 +132,19 @@ def deliveries(
 
 @contextlib.contextmanager
 def ending_when_terminated() -> Iterator[None]:
-    """SIGTERM ends what is in the block in good order, with the exit code that shells expect."""
+    """SIGTERM and SIGHUP end what is in the block in good order, with the exit code that shells expect."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    try:
-        before = signal.signal(signal.SIGTERM, end)
-    except ValueError:  # not the main thread
+    with contextlib.ExitStack() as stack:
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)  # Windows has no SIGHUP
+            if number is None or signal.getsignal(number) is signal.SIG_IGN:  # as nohup asks for
+                continue
+            try:
+                before = signal.signal(number, end)
+            except ValueError:  # not the main thread
+                break
+            stack.callback(signal.signal, number, before)
         yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 
 import blockpool
+from blockpool.commands.following import ending_when_terminated
 from blockpool.commands.open_files import PER_PUBLISHER, allow_open_files
 from blockpool.commands.options import Number, check_hash_is_used, check_hash_was_used, pool_sizes
 from blockpool.commands.progress import progress_bar, show_fraction
@@ -138,7 +139,7 @@ def publish(trace: str, params: dict[str, Any]) -> None:
         _stay(linger)
 
     allow_open_files(f"{fleet.workers} workers", PER_PUBLISHER * fleet.workers)
-    with progress_bar() as bar:
+    with ending_when_terminated(), progress_bar() as bar:
         progress = None if bar.disable else show_fraction(bar, bar.add_task("publishing", total=None))
         as_usage(
             lambda: publish_trace(

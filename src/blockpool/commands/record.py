@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from blockpool.events import EventSubscriber
     from blockpool.events.recording_writer import RecordingWriter
 
-_FLUSH_SECONDS = 1.0
+_FLUSH_SECONDS = 0.5
 
 
 @click.command("record", short_help="Write down what publishers of events tell.")
@@ -60,7 +60,7 @@ def _record(
     following: EventSubscriber, writer: RecordingWriter, duration: float | None, count: int | None
 ) -> None:
     next_flush = time.monotonic() + _FLUSH_SECONDS
-    for taken in deliveries(following, duration=duration, count=count, wake=_FLUSH_SECONDS / 2):
+    for taken in deliveries(following, duration=duration, count=count, wake=_FLUSH_SECONDS):
         stats = following.stats()
         for source, batch in taken:
             writer.add(source, batch, stats[source.endpoint])

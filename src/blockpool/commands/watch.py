@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.live import Live
 
-from blockpool.commands.following import deliveries, following_options, subscriber
+from blockpool.commands.following import deliveries, ending_when_terminated, following_options, subscriber
 from blockpool.commands.options import Number
 
 if TYPE_CHECKING:
@@ -25,7 +27,11 @@ _DEFAULT_INTERVAL = 1.0
 
 @click.command("watch", short_help="Look at live publishers of events.")
 @following_options
-@click.option("--plain", is_flag=True, help="Lines instead of the view, as when the output is no terminal.")
+@click.option(
+    "--plain",
+    is_flag=True,
+    help="Lines instead of the view, as when the output is no terminal, or a dumb one.",
+)
 @click.option(
     "--interval",
     type=Number(0.1),
@@ -46,29 +52,33 @@ def watch_command(
     ADDRESS is where a publisher publishes, such as tcp://pod:5557; tcp://*:5557 is bound, for publishers that connect.
     Ctrl-C ends it. Needs the extra events.
     """
-    live = sys.stdout.isatty() and not plain
+    console = Console()
+    live = sys.stdout.isatty() and not console.is_dumb_terminal and not plain
     if live and interval is not None:
         raise click.UsageError("--interval goes with --plain")
-    with subscriber(addresses, replay_endpoints, topic) as following:
+    with ending_when_terminated(), subscriber(addresses, replay_endpoints, topic) as following:
         from blockpool.events.live_picture import LivePicture
 
         picture = LivePicture(addresses)
         if live:
-            _show(following, picture, duration, count)
+            _show(console, following, picture, duration, count)
         else:
             _tell(following, picture, duration, count, interval or _DEFAULT_INTERVAL)
 
 
 def _show(
-    following: EventSubscriber, picture: LivePicture, duration: float | None, count: int | None
+    console: Console,
+    following: EventSubscriber,
+    picture: LivePicture,
+    duration: float | None,
+    count: int | None,
 ) -> None:
     from blockpool.events.watch_view import WatchView
 
-    console = Console()
     view = WatchView(console)
     start = time.monotonic()
     next_draw = next_look = start
-    with Live(console=console, screen=True, auto_refresh=False) as screen:
+    with _screen_given_back(console), Live(console=console, screen=True, auto_refresh=False) as screen:
         for taken in deliveries(following, duration=duration, count=count, wake=_DRAW_SECONDS):
             now = time.monotonic()
             for source, batch in taken:
@@ -81,6 +91,16 @@ def _show(
                 view.look(picture)
                 next_look = now + max(_PREFIX_SECONDS, (time.monotonic() - now) * _PREFIX_SHARE)
             screen.update(view.draw(picture, now, now - start), refresh=True)
+
+
+@contextlib.contextmanager
+def _screen_given_back(console: Console) -> Iterator[None]:
+    """For a signal that comes while the view is being opened, which `Live` does not undo. Twice does no harm."""
+    try:
+        yield
+    finally:
+        console.set_alt_screen(False)
+        console.show_cursor(True)
 
 
 def _tell(

@@ -9,7 +9,9 @@ from typing import Any, Final
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from blockpool.errors import printable
 from blockpool.events.fleet_settings import FleetSettings
 from blockpool.events.mock_fleet import WorkerResult
 from blockpool.replay.report import counts_as_dict
@@ -32,7 +34,7 @@ def print_fleet(console: Console, trace: str, fleet: FleetSettings, results: Seq
     for result in results:
         counts = result.replay.counts
         table.add_row(
-            result.address.endpoint,
+            Text(printable(result.address.endpoint)),
             f"{counts.requests:,}",
             f"{counts.refused:,}",
             f"{counts.token_hit_rate:.2%}",

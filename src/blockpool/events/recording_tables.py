@@ -5,7 +5,10 @@ from __future__ import annotations
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from blockpool.errors import printable
+from blockpool.events.received import Source
 from blockpool.events.recording_result import KnownPoint, RecordingResult
 from blockpool.replay.tables import trimmed
 from blockpool.replay.whole_tables import print_whole, quantile_cells
@@ -45,7 +48,7 @@ def _traffic_table(result: RecordingResult) -> Table:
             record.batches, record.stored, record.removed, record.cleared,
             record.gaps, record.lost, record.restarts, record.snapshots,
         )  # fmt: skip
-        table.add_row(str(record.source), *(f"{number:,}" for number in numbers))
+        table.add_row(_name(record.source), *(f"{number:,}" for number in numbers))
     return table
 
 
@@ -56,7 +59,7 @@ def _blocks_table(result: RecordingResult) -> Table:
         known = sum(record.known.values())
         numbers = known, record.peak_known, record.duplicates, record.stored_again, record.unmatched
         cells = [f"{number:,}" for number in numbers] + quantile_cells(record.lifetime)
-        table.add_row(str(record.source), *cells)
+        table.add_row(_name(record.source), *cells)
     return table
 
 
@@ -66,8 +69,13 @@ def _known_table(result: RecordingResult) -> Table:
         table.add_row(f"{point.seconds:,.1f} s", f"{point.blocks:,}")
     for medium in dict.fromkeys(medium for record in result.sources for medium in record.known):
         blocks = sum(record.known.get(medium, 0) for record in result.sources)
-        table.add_row(f"at the end, {medium or 'no medium'}", f"{blocks:,}")
+        table.add_row(Text(printable(f"at the end, {medium or 'no medium'}")), f"{blocks:,}")
     return table
+
+
+def _name(source: Source) -> Text:
+    """As it is, without what does something to a terminal: a topic may hold anything."""
+    return Text(printable(str(source)))
 
 
 def _table(first: str, headings: tuple[str, ...]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import os
@@ -22,6 +23,8 @@ FLUSH_BYTES: Final = 1 << 20
 @final
 class RecordingWriter:
     """Writes what a subscriber hands out. Nothing is on disk before `flush`, and then whole lines.
+
+    A write that fails, as on a full disk, is taken back as far as it went, and ends the recording: nothing is added.
 
     A packed recording consists of many archives, one per flush, as gzip and zstd allow: each is complete, so a process
     that is killed leaves a file that can be unpacked to its end.
@@ -54,6 +57,7 @@ class RecordingWriter:
         self._clock = clock
         self._lines: list[bytes] = []
         self._num_waiting = 0
+        self._failed = False
         self.num_batches: int = 0
         self.num_bytes: int = 0
         head = self._packed(head_line(RecordingHead(clock(), sources, topic)) + b"\n")
@@ -90,7 +94,7 @@ class RecordingWriter:
         if self._file is None:
             return
         try:
-            if stats is not None:
+            if stats is not None and not self._failed:
                 self._take(end_line(self._clock(), stats))
             self.flush()
         finally:
@@ -124,7 +128,13 @@ class RecordingWriter:
     def _write(self, data: bytes) -> None:
         assert self._file is not None
         left = memoryview(data)
-        while left:  # a raw file may take less than it is given
-            written = self._file.write(left) or 0
-            self.num_bytes += written
-            left = left[written:]
+        try:
+            while left:  # a raw file may take less than it is given
+                left = left[self._file.write(left) or 0 :]
+        except BaseException:  # a signal in the middle, too
+            self._failed = True
+            if self._file.closefd:  # standard output may have begun before us
+                with contextlib.suppress(OSError):  # a pipe keeps what it has
+                    self._file.truncate(self.num_bytes)
+            raise
+        self.num_bytes += len(data)

@@ -5,20 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from blockpool.errors import printable
 from blockpool.events.live_picture import LivePicture, SourcePicture
 
 
 def picture_lines(picture: LivePicture, now: float) -> Iterator[str]:
     """One line per publisher."""
     for each in picture.pictures():
-        yield f"{each.source} {_words(picture, each, now)}"
+        yield printable(f"{each.source} {_words(picture, each, now)}")
 
 
 def note_lines(picture: LivePicture) -> Iterator[str]:
     """One line per note, which are used up."""
     while picture.notes:
         note = picture.notes.popleft()
-        yield f"{note.source} ! {note.text}"
+        yield printable(f"{note.source} ! {note.text}")
 
 
 def clock_time() -> str:

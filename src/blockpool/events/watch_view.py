@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Final, final
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, OverflowMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from blockpool.errors import printable
 from blockpool.events.live_picture import HISTORY_SECONDS, LivePicture, SourcePicture
 from blockpool.events.prefix_tree import SharedPrefix
 
@@ -18,6 +19,14 @@ MAX_NOTES_SHOWN: Final = 4
 MAX_MEDIA: Final = 2
 SOURCE_WIDTH: Final = 14
 PREFIX_WIDTH: Final = 32
+NARROW_SOURCE_WIDTH: Final = 8
+NARROW_PREFIX_WIDTH: Final = 16
+_FIRST_TO_GO: Final = (
+    *("restarts", "out/s", "gaps", "heard", "in/s", "lost", "others"),
+    *("below", "workers", "blocks", "tokens", "chains"),
+)
+"""Columns that a narrow terminal does not show, in this order: better none than one that is only an ellipsis."""
+_CURVE_WORDS: Final = 22  # beside the curve: what it is, and its peak
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 _PLAIN_BARS: Final = " .:-=+*#@"
 _HEADERS: Final = 10  # lines that are no rows: title, three headings with what is around them, the curve
@@ -36,6 +45,7 @@ class WatchView:
         self._prefixes: list[tuple[SharedPrefix, int]] = []
         encoding = (console.encoding or "").lower().replace("-", "")
         self._bars = _BARS if encoding.startswith("utf") else _PLAIN_BARS
+        self._overflow: OverflowMethod = "ellipsis" if encoding.startswith("utf") else "crop"
 
     def draw(self, picture: LivePicture, now: float, seconds: float) -> RenderableType:
         """All of it, fitted to the terminal.
@@ -54,14 +64,14 @@ class WatchView:
         if len(sources) > room:
             room = max(room - 1, 1)  # a line says how many are not there
         parts: list[RenderableType] = [
-            _title(picture, seconds),
+            self._title(picture, seconds),
             self._sources_table(picture, sources[:room], now),
         ]
         if len(sources) > room:
             parts.append(Text(f" and {len(sources) - room} more", style="dim"))
         parts.append(self._curve(picture, now))
-        parts.append(_prefix_table(prefixes))
-        parts.extend(_note_line(note.source, note.text, now - note.seconds) for note in notes)
+        parts.append(self._prefix_table(prefixes))
+        parts.extend(self._note_line(note.source, note.text, now - note.seconds) for note in notes)
         return Group(*parts)
 
     def look(self, picture: LivePicture) -> None:
@@ -75,7 +85,7 @@ class WatchView:
         media = picture.media()
         shown = media[:MAX_MEDIA] or ["GPU"]
         others = media[MAX_MEDIA:]
-        names = [(medium or "blocks")[:8] for medium in shown] + ["others"] * bool(others)
+        names = [printable(medium or "blocks")[:8] for medium in shown] + ["others"] * bool(others)
         headings = ["heard", *names, "in/s", "out/s", "gaps", "lost", "restarts"]
         rows = []
         for each in sources:
@@ -98,22 +108,36 @@ class WatchView:
             max([len(heading), *(row[place].cell_len for row in rows)])
             for place, heading in enumerate(headings)
         ]
+        left = self._columns_left(headings, widths, NARROW_SOURCE_WIDTH)
+        widths = [widths[place] for place in left]
         room = (
             self._console.width - sum(widths) - len(widths) - 2
-        )  # a blank between two columns, and at the edges
+        )  # a blank between columns, and at the edges
         if room >= SOURCE_WIDTH + 2 * len(widths):
             widths = [width + 1 for width in widths]
             room -= len(widths)
-        table = _table("worker", max(room, SOURCE_WIDTH))
-        for heading, width in zip(headings, widths, strict=True):
-            table.add_column(heading, justify="right", no_wrap=True, width=width)
+        table = self._table("worker", max(room, NARROW_SOURCE_WIDTH))
+        for place, width in zip(left, widths, strict=True):
+            table.add_column(Text(headings[place]), justify="right", no_wrap=True, width=width)
         for each, row in zip(sources, rows, strict=True):
-            table.add_row(_label(each), *row)
+            table.add_row(_label(each), *(row[place] for place in left))
         return table
+
+    def _columns_left(self, headings: Sequence[str], widths: Sequence[int], first_width: int) -> list[int]:
+        """Places of the columns for which there is room beside the first."""
+        left = list(range(len(headings)))
+        for name in _FIRST_TO_GO:
+            needed = first_width + sum(widths[place] for place in left) + len(left) + 2
+            if needed <= self._console.width:
+                break
+            left = [place for place in left if headings[place] != name]
+        return left
 
     def _curve(self, picture: LivePicture, now: float) -> Text:
         columns = [each.stored.seconds(now) for each in picture.pictures()]
-        width = min(HISTORY_SECONDS - 1, max(self._console.width - 22, 10))
+        has_room = self._console.width >= _CURVE_WORDS + 10
+        width = self._console.width - (_CURVE_WORDS if has_room else len("stored/s "))
+        width = max(min(HISTORY_SECONDS - 1, width), 1)
         totals = [0] * width
         for column in columns:
             for place, count in enumerate(reversed(column[-width:]), 1):
@@ -121,54 +145,69 @@ class WatchView:
         peak = max(totals)
         top = len(self._bars) - 1
         bars = "".join(self._bars[-(-count * top // peak) if peak else 0] for count in totals)
-        text = Text("stored/s ", style="dim")
+        text = Text("stored/s ", style="dim", no_wrap=True, overflow="crop")
         text.append(bars, style="green")
-        text.append(f" peak {_short(peak)}", style="dim")
+        if has_room:
+            text.append(f" peak {_short(peak)}", style="dim")
         return text
 
-
-def _prefix_table(prefixes: list[tuple[SharedPrefix, int]]) -> Table:
-    table = _table("shared prefix, by its last block", PREFIX_WIDTH)
-    for heading in ("tokens", "blocks", "chains", "below", "workers"):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=8)
-    for prefix, num_holders in prefixes:
-        more = "" if prefix.whole else "+"
-        table.add_row(
-            f"{prefix.block_hash:016x}",
-            f"{prefix.tokens:,}{more}",
-            f"{prefix.blocks:,}{more}",
-            f"{prefix.chains:,}",
-            f"{prefix.below:,}",
-            f"{num_holders:,}",
+    def _prefix_table(self, prefixes: list[tuple[SharedPrefix, int]]) -> Table:
+        headings = ("tokens", "blocks", "chains", "below", "workers")
+        rows = [_prefix_cells(prefix, num_holders) for prefix, num_holders in prefixes]
+        widths = [max(8, *(len(row[place]) for row in rows), 0) for place in range(len(headings))]
+        left = self._columns_left(headings, widths, NARROW_PREFIX_WIDTH)
+        room = self._console.width - sum(widths[place] for place in left) - len(left) - 2
+        table = self._table(
+            "shared prefix, by its last block", max(min(room, PREFIX_WIDTH), NARROW_PREFIX_WIDTH)
         )
-    if not prefixes:
-        table.add_row(Text("none yet", style="dim"))
-    return table
+        for place in left:
+            table.add_column(headings[place], justify="right", no_wrap=True, width=widths[place])
+        for (prefix, _), row in zip(prefixes, rows, strict=True):
+            table.add_row(f"{prefix.block_hash:016x}", *(row[place] for place in left))
+        if not prefixes:
+            table.add_row(Text("none yet", style="dim"))
+        return table
+
+    def _table(self, first: str, width: int) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
+        table.add_column(first, no_wrap=True, overflow=self._overflow, width=width)
+        return table
+
+    def _title(self, picture: LivePicture, seconds: float) -> Text:
+        minutes, rest = divmod(int(seconds), 60)
+        text = Text("blockpool watch", style="bold", no_wrap=True, overflow=self._overflow)
+        if picture.fingerprints_differ:
+            text.append("  FINGERPRINTS DIFFER", style="bold red")
+        text.append(f"  {len(picture.sources)} of {len(picture.pictures())} heard")
+        text.append(f"  {len(picture.tree):,} different blocks")
+        text.append(f"  {minutes // 60:02}:{minutes % 60:02}:{rest:02}", style="dim")
+        text.append("  Ctrl-C ends", style="dim")
+        return text
+
+    def _note_line(self, source: str, text: str, age: float) -> Text:
+        line = Text(no_wrap=True, overflow=self._overflow)
+        line.append(f"{int(age):>4} s ago ", style="dim")
+        line.append(printable(source.removeprefix("tcp://")), style="cyan")
+        line.append(f" {printable(text)}")
+        return line
 
 
-def _title(picture: LivePicture, seconds: float) -> Text:
-    minutes, rest = divmod(int(seconds), 60)
-    text = Text("blockpool watch", style="bold", no_wrap=True, overflow="ellipsis")
-    if picture.fingerprints_differ:
-        text.append("  FINGERPRINTS DIFFER", style="bold red")
-    text.append(f"  {len(picture.sources)} of {len(picture.pictures())} heard")
-    text.append(f"  {len(picture.tree):,} different blocks")
-    text.append(f"  {minutes // 60:02}:{minutes % 60:02}:{rest:02}", style="dim")
-    text.append("  Ctrl-C ends", style="dim")
-    return text
-
-
-def _table(first: str, width: int) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
-    table.add_column(first, no_wrap=True, overflow="ellipsis", width=width)
-    return table
+def _prefix_cells(prefix: SharedPrefix, num_holders: int) -> list[str]:
+    more = "" if prefix.whole else "+"
+    return [
+        f"{prefix.tokens:,}{more}",
+        f"{prefix.blocks:,}{more}",
+        f"{prefix.chains:,}",
+        f"{prefix.below:,}",
+        f"{num_holders:,}",
+    ]
 
 
 def _label(each: SourcePicture) -> Text:
     name = each.source.endpoint.removeprefix("tcp://")
     if each.source.topic:
         name = f"{each.source.topic} {name}"
-    text = Text(name)
+    text = Text(printable(name))
     if each.rank:
         text.append(f" dp{each.rank}", style="dim")
     return text
@@ -196,11 +235,3 @@ def _short(count: float) -> str:
     if count < 999_500:
         return f"{count / 1000:.0f}k"
     return f"{count / 1_000_000:.1f}M"
-
-
-def _note_line(source: str, text: str, age: float) -> Text:
-    line = Text(no_wrap=True, overflow="ellipsis")
-    line.append(f"{int(age):>4} s ago ", style="dim")
-    line.append(source.removeprefix("tcp://"), style="cyan")
-    line.append(f" {text}")
-    return line
