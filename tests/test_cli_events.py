@@ -157,7 +157,9 @@ def test_a_killed_recorder_leaves_whole_lines(
     assert "the recorder was killed or goes on" in run("replay", str(path)).stdout.decode()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_a_recorder_that_is_ended_writes_its_last_line(
     start: Callable[..., Running], tmp_path: Path, number: int, code: int
 ) -> None:

@@ -105,6 +105,7 @@ def deliveries(
     duration: float | None,
     count: int | None,
     wake: float,
+    ending: Ending | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[list[tuple[Source, ReceivedBatch]]]:
     """What comes in, until the time is over or so many batches were had; at the latest every `wake` seconds something.
@@ -114,11 +115,12 @@ def deliveries(
         duration: Seconds, or None.
         count: Batches, those of snapshots included, notices not; or None.
         wake: Seconds.
+        ending: Looked at between two polls.
         clock: Monotonic seconds.
     """
     end = None if duration is None else clock() + duration
     left = count
-    while left != 0 and (end is None or clock() < end):
+    while left != 0 and (end is None or clock() < end) and (ending is None or ending.number is None):
         wait = wake if end is None else max(min(wake, end - clock()), 0.0)
         taken = following.poll(wait)
         if left is not None:
@@ -130,6 +132,31 @@ def deliveries(
         yield taken
 
 
+class Ending:
+    """Whether the process has been asked to end.
+
+    Attributes:
+        number: Of the signal; None: not yet.
+    """
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+
+
+@contextlib.contextmanager
+def asked_to_end() -> Iterator[Ending]:
+    """SIGINT, SIGTERM and SIGHUP are noted, for work that is to end between two pieces; the second ends it at once."""
+    ending = Ending()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if ending.number is not None:
+            raise SystemExit(128 + number)
+        ending.number = number
+
+    with _handling(("SIGINT", "SIGTERM", "SIGHUP"), note):
+        yield ending
+
+
 @contextlib.contextmanager
 def ending_when_terminated() -> Iterator[None]:
     """SIGTERM and SIGHUP end what is in the block in good order, with the exit code that shells expect."""
@@ -137,13 +164,19 @@ def ending_when_terminated() -> Iterator[None]:
     def end(number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
+    with _handling(("SIGTERM", "SIGHUP"), end):
+        yield
+
+
+@contextlib.contextmanager
+def _handling(names: tuple[str, ...], handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        for name in ("SIGTERM", "SIGHUP"):
+        for name in names:
             number = getattr(signal, name, None)  # Windows has no SIGHUP
             if number is None or signal.getsignal(number) is signal.SIG_IGN:  # as nohup asks for
                 continue
             try:
-                before = signal.signal(number, end)
+                before = signal.signal(number, handler)
             except ValueError:  # not the main thread
                 break
             stack.callback(signal.signal, number, before)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from blockpool.commands.following import deliveries, ending_when_terminated, following_options, subscriber
+from blockpool.commands.following import Ending, asked_to_end, deliveries, following_options, subscriber
 from blockpool.commands.options import not_empty
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ def record_command(
     `blockpool replay FILE` reports on it. Whole lines are written at least once a second, so a recorder may be killed
     at any time. Ctrl-C ends it. Needs the extra events.
     """
-    with ending_when_terminated(), subscriber(addresses, replay_endpoints, topic) as following:
+    with asked_to_end() as ending, subscriber(addresses, replay_endpoints, topic) as following:
         from blockpool.events.recording_writer import RecordingWriter
 
         try:
             with RecordingWriter(output, list(addresses), topic) as writer:
                 try:
-                    _record(following, writer, duration, count)
+                    _record(following, writer, duration, count, ending)
                 finally:
                     writer.close(following.stats())
                 click.echo(f"{writer.num_batches:,} batches in {writer.num_bytes:,} bytes", err=True)
@@ -54,13 +54,19 @@ def record_command(
             if error.filename is None and output != "-":
                 error.filename = output
             raise
+    if ending.number is not None:
+        raise SystemExit(128 + ending.number)
 
 
 def _record(
-    following: EventSubscriber, writer: RecordingWriter, duration: float | None, count: int | None
+    following: EventSubscriber,
+    writer: RecordingWriter,
+    duration: float | None,
+    count: int | None,
+    ending: Ending,
 ) -> None:
     next_flush = time.monotonic() + _FLUSH_SECONDS
-    for taken in deliveries(following, duration=duration, count=count, wake=_FLUSH_SECONDS):
+    for taken in deliveries(following, duration=duration, count=count, wake=_FLUSH_SECONDS, ending=ending):
         stats = following.stats()
         for source, batch in taken:
             writer.add(source, batch, stats[source.endpoint])
