@@ -183,3 +183,39 @@ def test_a_fleet_that_lingers_ends_in_good_order_when_it_is_terminated() -> None
             assert made.poll() is None
         made.terminate()
     assert made.returncode == 143
+
+
+def test_watch_follows_a_publisher_that_dies_and_comes_back() -> None:
+    with TemporaryDirectory() as folder:
+        where, answers = f"ipc://{folder}/events", f"ipc://{folder}/replay"
+        words = (
+            "replay",
+            "demo",
+            "--blocks",
+            "50",
+            "--publish",
+            where,
+            "--publish-replay",
+            answers,
+            "--linger",
+            "600",
+        )
+        fleet = [sys.executable, "-m", "blockpool", *words]
+        look = ("watch", where, "--replay-endpoint", answers, "--interval", "0.1")
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with subprocess.Popen(
+            [sys.executable, "-m", "blockpool", *look],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        ) as watching:
+            assert watching.stdout is not None
+            for restarts in range(2):
+                with subprocess.Popen(fleet, **quiet) as publishing:  # type: ignore[call-overload]
+                    line = ""
+                    while " GPU=49 " not in line or f" restarts={restarts}\n" not in line:
+                        line = watching.stdout.readline()
+                        assert line
+                    publishing.kill()
+            watching.terminate()
+        assert watching.returncode == 143
