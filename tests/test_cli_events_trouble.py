@@ -21,6 +21,7 @@ from .cli_support import run, run_python
 SECONDS = 60.0
 ANYWHERE = "tcp://127.0.0.1:0"
 NOBODY = "tcp://127.0.0.1:1"
+RECORDING_HEAD = '{"recording":"blockpool.events/1","at":1.0,"sources":[],"topic":""}\n'
 
 
 @pytest.mark.parametrize(
@@ -219,3 +220,30 @@ def test_watch_follows_a_publisher_that_dies_and_comes_back() -> None:
                     publishing.kill()
             watching.terminate()
         assert watching.returncode == 143
+
+
+def test_requests_do_not_overwrite_the_recording_that_is_standard_input(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text(RECORDING_HEAD)
+    with path.open("rb") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "blockpool", "replay", "-", "--requests-to", str(path)],
+            stdin=file,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    assert (done.returncode, path.read_text()) == (2, RECORDING_HEAD)
+    assert b"--requests-to names the recording itself" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("curve",), ("plan", "--model", "llama-3-8b", "--gpu-memory", "24GiB")],
+)
+def test_other_commands_say_what_a_recording_is(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text(RECORDING_HEAD)
+    done = run(*arguments, str(path))
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
+    assert b":1: a recording of events, which `blockpool replay` reads" in done.stderr

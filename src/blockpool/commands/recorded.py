@@ -15,6 +15,7 @@ from blockpool.commands.progress import progress_bar, show_fraction
 from blockpool.commands.usage import given
 from blockpool.replay.tables import PLAIN_WIDTH
 from blockpool.trace import open_trace_for_writing
+from blockpool.trace.source import is_read_from
 
 RECORDING_OPTIONS = ("requests_to",)
 _MEANINGFUL = ("trace", "as_json", *RECORDING_OPTIONS)
@@ -49,12 +50,7 @@ def report_recording(trace: str, *, as_json: bool, requests_to: str | None) -> N
                 f"{parameter.opts[0]} is for traces of requests; {trace} is a recording of events, "
                 "which has no requests"
             )
-    if (
-        requests_to is not None
-        and trace != "-"
-        and Path(requests_to).exists()
-        and Path(requests_to).samefile(trace)
-    ):
+    if requests_to is not None and is_read_from(trace, Path(requests_to)):
         raise click.UsageError("--requests-to names the recording itself")
     from blockpool.events.derived_requests import DerivedRequests
     from blockpool.events.recording_replay import replay_recording

@@ -17,6 +17,7 @@ from typing import Annotated
 
 from blockpool.core.extra_keys import MultiModalInput
 from blockpool.errors import MissingExtraError
+from blockpool.trace.recording_mark import RECORDING_MARK
 from blockpool.trace.request import TraceRequest
 from blockpool.trace.tag_field import TagField, TagValueError
 
@@ -118,7 +119,7 @@ class LineParser:
             BadLineError: With the reason.
         """
         line = self._decode(text)
-        line_format = _format_of(line)
+        line_format = _format_of(line, text)
         self._check_same_trace(line, line_format)
         _check_timestamp(line.timestamp)
         if line_format == TOKEN_IDS:
@@ -215,12 +216,16 @@ class LineParser:
         )
 
 
-def _format_of(line: _Line) -> str:
+def _format_of(line: _Line, text: bytes) -> str:
     if line.token_ids is not None:
         if line.hash_ids is not None:
             raise BadLineError("both token_ids and hash_ids")
         return TOKEN_IDS
     if line.hash_ids is None:
+        if text.startswith(RECORDING_MARK):
+            raise BadLineError(
+                "a recording of events, which `blockpool replay` reads; --requests-to makes a trace of it"
+            )
         raise BadLineError("neither token_ids nor hash_ids")
     if line.block_size is None and line.block_tokens is None:
         return MOONCAKE
