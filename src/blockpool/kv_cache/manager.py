@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Final, final
 
 from blockpool.core.arguments import as_bool, as_size
-from blockpool.core.block import KVCacheBlock
 from blockpool.core.event_log import EventLog
 from blockpool.core.events import KVCacheEvent
 from blockpool.core.pool import BlockPool
@@ -29,7 +28,7 @@ from blockpool.kv_cache.outlook import Outlook, has_all, require_same, require_s
 from blockpool.kv_cache.prefix_cache_stats import PrefixCacheStats
 from blockpool.kv_cache.setup_coordinator import make_coordinator
 from blockpool.kv_cache.sizing import max_blocks_per_request
-from blockpool.kv_cache.types import BlocksArg, RequestArg
+from blockpool.kv_cache.types import BlockGroupsArg, BlocksArg, RequestArg
 
 ZERO: Final = 0
 """The default, as an object: `is` tells at once that nothing else was passed. Any other 0 goes the longer way."""
@@ -256,7 +255,7 @@ class KVCacheManager:
             num_external_computed_tokens,
             num_encoder_tokens,
         )
-        caches = self.enable_caching and not as_bool("delay_cache_blocks", delay_cache_blocks)
+        caches = not as_bool("delay_cache_blocks", delay_cache_blocks) and self.enable_caching
         coordinator = self.coordinator
         if new_computed_blocks is not None and not isinstance(new_computed_blocks, KVCacheBlocks):
             raise ArgumentError("new_computed_blocks", new_computed_blocks, "KVCacheBlocks are needed")
@@ -336,12 +335,10 @@ class KVCacheManager:
         """Hands over the same as a log, cheaper and for another thread to read. See `BlockPool.take_event_log`."""
         return self.block_pool.take_event_log()
 
-    def create_kv_cache_blocks(self, blocks: tuple[list[KVCacheBlock], ...]) -> KVCacheBlocks:
-        """Wraps lists of blocks; `empty_kv_cache_blocks` when all are empty."""
-        for group in blocks:
-            if group:
-                return KVCacheBlocks(tuple(blocks))
-        return self.empty_kv_cache_blocks
+    def create_kv_cache_blocks(self, blocks: BlockGroupsArg) -> KVCacheBlocks:
+        """Wraps the blocks of each group, a tuple of lists; `empty_kv_cache_blocks` when all are empty."""
+        made = KVCacheBlocks(blocks)
+        return made if made.any_blocks() else self.empty_kv_cache_blocks
 
     def _admit(
         self, request: RequestArg, demand: Demand, new_computed_blocks: KVCacheBlocks | None, caches: bool
