@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, final
+from typing import final
 
 from blockpool.core.arguments import as_bool, as_size
 from blockpool.core.event_log import EventLog
@@ -23,15 +23,13 @@ from blockpool.kv_cache.blocks import KVCacheBlocks, empty_blocks
 from blockpool.kv_cache.checks import as_id, as_num_tokens, as_request_id
 from blockpool.kv_cache.config import KVCacheConfig
 from blockpool.kv_cache.coordinator import KVCacheCoordinator
-from blockpool.kv_cache.demand import Demand
+from blockpool.kv_cache.demand import ZERO, Demand
+from blockpool.kv_cache.found_hit import FoundHit
 from blockpool.kv_cache.outlook import Outlook, has_all, require_same, require_slots
 from blockpool.kv_cache.prefix_cache_stats import PrefixCacheStats
 from blockpool.kv_cache.setup_coordinator import make_coordinator
 from blockpool.kv_cache.sizing import max_blocks_per_request
 from blockpool.kv_cache.types import BlockGroupsArg, BlocksArg, RequestArg
-
-ZERO: Final = 0
-"""The default, as an object: `is` tells at once that nothing else was passed. Any other 0 goes the longer way."""
 
 
 @final
@@ -122,6 +120,7 @@ class KVCacheManager:
         )
         self.num_kv_cache_groups: int = len(kv_cache_config.kv_cache_groups)
         self.empty_kv_cache_blocks: KVCacheBlocks = empty_blocks(self.num_kv_cache_groups)
+        self._found: FoundHit | None = None
         self.metrics_collector: MetricsCollector | None = metrics_collector
         self.prefix_cache_stats: PrefixCacheStats | None = PrefixCacheStats() if self.log_stats else None
 
@@ -144,7 +143,11 @@ class KVCacheManager:
         if skips or num_tokens <= 1:
             return self.empty_kv_cache_blocks, 0
         found, length = self.coordinator.find_longest_cache_hit(block_hashes, num_tokens - 1)
-        return self.create_kv_cache_blocks(found), length
+        if length == 0:
+            return self.empty_kv_cache_blocks, 0
+        blocks = KVCacheBlocks(tuple([tuple(group) for group in found]))
+        self._found = FoundHit(block_hashes, blocks, length, self.block_pool)
+        return blocks, length
 
     def cache_blocks(self, request: RequestArg, num_computed_tokens: IntArg) -> None:
         """Indexes the blocks of a running request that its first tokens fill: after a transfer that was waited for.
@@ -345,7 +348,7 @@ class KVCacheManager:
     ) -> KVCacheBlocks | None:
         """`allocate_slots` of a new request."""
         coordinator = self.coordinator
-        computed = checked_hits(coordinator, request, demand, new_computed_blocks)
+        computed = checked_hits(coordinator, request, demand, new_computed_blocks, self._found)
         require_room(coordinator, demand, self.max_model_len, self.num_usable_blocks)
         if caches:
             coordinator.require_cacheable(request, computed, demand.total_computed, demand.num_to_cache)
@@ -354,6 +357,7 @@ class KVCacheManager:
         at_most = coordinator.max_blocks(demand.num_slots, demand.num_encoder_tokens)
         if at_most > num_free and num_wanted(coordinator, demand, computed) > num_free:  # counting is O(hits)
             return None
+        self._found = None
         new_blocks = coordinator.admit(request, demand, computed, caches)
         if counted >= 0 and self.prefix_cache_stats is not None:
             self.prefix_cache_stats.record(demand.num_request_tokens, demand.num_new_computed, counted > 0)
@@ -383,4 +387,5 @@ class KVCacheManager:
                 return None
         if skips:
             coordinator.remove_skipped_blocks(demand.request_id, demand.total_computed)
-        return self.create_kv_cache_blocks(coordinator.lengthen(request, demand, takes, fills))
+        new_blocks = coordinator.lengthen(request, demand, takes, fills)
+        return self.create_kv_cache_blocks(new_blocks) if takes else self.empty_kv_cache_blocks
