@@ -114,8 +114,13 @@ def test_it_serves_until_there_is_room() -> None:
 
 
 def test_hashes_that_are_no_list() -> None:
+    """They are compared one by one, as ever."""
     late = Late()
-    late.request.block_hashes = tuple(late.request.block_hashes)  # type: ignore[assignment]
+    hashes = late.request.block_hashes
+    late.request.block_hashes = tuple(hashes)  # type: ignore[assignment]
     blocks, length = late.manager.get_computed_blocks(late.request)
     assert (blocks, length) == (late.blocks, 12)
+    late.request.block_hashes = (*hashes[:2], b"another")  # type: ignore[assignment]
+    assert_refused(late.manager, BlockStateError, lambda: late.allocate(blocks))
+    late.request.block_hashes = tuple(hashes)  # type: ignore[assignment]
     assert late.allocate(blocks) is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import final
 
 from blockpool.core.block_map import BlockHashToBlockMap
@@ -28,7 +27,7 @@ class FoundHit:
     __slots__ = ("_blocks", "_groups", "_hashes", "_index", "_num_evictions", "_num_tokens")
 
     def __init__(
-        self, block_hashes: Sequence[bytes], blocks: KVCacheBlocks, num_tokens: int, pool: BlockPool
+        self, block_hashes: list[bytes], blocks: KVCacheBlocks, num_tokens: int, pool: BlockPool
     ) -> None:
         self._blocks: KVCacheBlocks = blocks
         self._groups: object = blocks.blocks

@@ -146,7 +146,8 @@ class KVCacheManager:
         if length == 0:
             return self.empty_kv_cache_blocks, 0
         blocks = KVCacheBlocks(tuple([tuple(group) for group in found]))
-        self._found = FoundHit(block_hashes, blocks, length, self.block_pool)
+        if isinstance(block_hashes, list):
+            self._found = FoundHit(block_hashes, blocks, length, self.block_pool)
         return blocks, length
 
     def cache_blocks(self, request: RequestArg, num_computed_tokens: IntArg) -> None:
