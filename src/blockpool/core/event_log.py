@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, cast, final
 
+from blockpool.core.arguments import as_choice
 from blockpool.core.block_hash import external_block_hash
 from blockpool.core.events import (
     MEDIUM_GPU,
@@ -16,6 +17,16 @@ from blockpool.core.events import (
 
 EVENT_GRANULARITIES: Final = ("every_copy", "last_copy")
 """Whether events tell of every block, as vLLM's do, or only of the first and the last under one key."""
+
+
+def as_granularity(value: object) -> str:
+    """One of `EVENT_GRANULARITIES`.
+
+    Raises:
+        ArgumentError: If it is no string.
+        ConfigError: If it is none of them.
+    """
+    return as_choice("event_granularity", value, EVENT_GRANULARITIES)
 
 
 @final
