@@ -18,6 +18,8 @@ from blockpool.events.sync_client import Ended, SyncClient
 MESSAGES_PER_STEP: Final = 64
 RETRY_SECONDS: Final = 0.05
 MAX_RETRY_SECONDS: Final = 1.0
+CONNECT_SECONDS: Final = 10.0
+"""ZeroMQ says nothing when a name cannot be resolved, and little when nobody speaks at the other end."""
 SYNC_ATTEMPTS: Final = 3
 FIRST_CHECK_SECONDS: Final = 0.1
 _LOST: Final = (
@@ -89,6 +91,7 @@ class SourceLink:
         self._check_at: float | None = None
         self._retry_seconds = RETRY_SECONDS
         self._retry_at: float | None = None
+        self._connect_by: float | None = None
         self._open()
 
     # -------------------------------------------------------------------------------------------- for the poller
@@ -102,6 +105,8 @@ class SourceLink:
         """When `step` has something to do even if nothing comes in."""
         if self._retry_at is not None:
             return self._retry_at
+        if self._connect_by is not None:
+            return self._connect_by
         return self._check_at if self._client is None else self._sync_deadline
 
     def step(self, ready: Ready) -> None:
@@ -117,6 +122,8 @@ class SourceLink:
             self._retry_at = None
             self._open()
         self._watch()
+        if self._connect_by is not None and now >= self._connect_by:
+            self._lost()
         if self._client is not None:
             self._read_answer(self._client, ready)
         elif self._sub is not None:
@@ -137,6 +144,7 @@ class SourceLink:
             self._sub = None
         self._retry_at = None
         self._check_at = None
+        self._connect_by = None
 
     # ------------------------------------------------------------------------------------------------ connections
 
@@ -149,7 +157,7 @@ class SourceLink:
             sub.setsockopt(option, value)
         if "[" in self._endpoint.address or "::" in self._endpoint.address:
             sub.setsockopt(zmq.IPV6, 1)
-        bound = self._endpoint.transport == "tcp" and self._endpoint.is_bound
+        bound = self._endpoint.is_anywhere
         watched = not bound and self._endpoint.transport != "inproc"
         try:
             if watched:
@@ -166,7 +174,9 @@ class SourceLink:
             sub.close(0)
             raise EndpointError(self._endpoint.address, str(error.strerror)) from None
         self._sub = sub
-        if not watched:
+        if watched:
+            self._connect_by = self._clock() + CONNECT_SECONDS
+        else:
             self._connected()
 
     def _watch(self) -> None:
@@ -180,11 +190,16 @@ class SourceLink:
                 self._retry_seconds = RETRY_SECONDS
                 self._connected()
             else:
-                self.close()
-                self._retry_at = self._clock() + self._retry_seconds
-                self._retry_seconds = min(self._retry_seconds * 2, MAX_RETRY_SECONDS)
+                self._lost()
+
+    def _lost(self) -> None:
+        """There is no connection, or none any more: makes another after a while."""
+        self.close()
+        self._retry_at = self._clock() + self._retry_seconds
+        self._retry_seconds = min(self._retry_seconds * 2, MAX_RETRY_SECONDS)
 
     def _connected(self) -> None:
+        self._connect_by = None
         self._is_plain = False
         self.state.connected()
         if self._address.replay_endpoint is not None:
