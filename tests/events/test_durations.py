@@ -1,4 +1,4 @@
-"""Times that callers give: what counts, and that every method that takes one refuses the rest before it does anything."""
+"""Times that callers give: what counts; every method that takes one refuses the rest before it does anything."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class EventLog:
         return EventLog(self.int_block_hashes, self.batch_removes)
 
     def copy(self) -> EventLog:
-        """Another log with the same content: each makes its events by itself, in a thread of its own. O(events made)."""
+        """Another log with the same content, which makes its events by itself. O(events made already)."""
         other = self.successor()
         other.records = self.records
         other._events = self._events.copy()
