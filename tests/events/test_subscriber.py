@@ -133,11 +133,11 @@ class DroppingProxy:
             poller.register(one, zmq.POLLIN)
         number = 0
         while True:
-            for socket, _ in poller.poll():
-                if socket is self.stop_there:
+            for one, _ in poller.poll():
+                if one is self.stop_there:
                     return
-                frames = socket.recv_multipart()
-                if socket is self.back:
+                frames = one.recv_multipart()
+                if one is self.back:
                     self.front.send_multipart(frames)
                     continue
                 number += 1

@@ -45,7 +45,7 @@ class EventDecoder:
 
     Args:
         max_bytes: Longer payloads are refused unread, at least 1. What a payload of n bytes needs while it is decoded
-            is at most some 80 n.
+            is at most some 100 n.
 
     Raises:
         ArgumentError: If it is no integer.
