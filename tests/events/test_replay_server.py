@@ -10,7 +10,13 @@ import zmq
 
 from blockpool.events import EventEncoder
 from blockpool.events.replay_protocol import END_SEQ, SyncHead, plain_request
-from blockpool.events.replay_server import MAX_CLIENTS, SECONDS_WITHOUT_PROGRESS, History, ReplayServer
+from blockpool.events.replay_server import (
+    MAX_CLIENTS,
+    MAX_REQUESTS_PER_STEP,
+    SECONDS_WITHOUT_PROGRESS,
+    History,
+    ReplayServer,
+)
 
 from .support import GENEROUS_SECONDS
 
@@ -128,6 +134,21 @@ def test_thousands_of_malformed_requests_change_nothing(served: Served) -> None:
             served.step()
     while served.server.num_refused < 3_000:
         served.step()
+    served.step()
+    assert not served.server.busy
+
+
+def test_requests_that_are_left_waiting_are_a_reason_to_go_on_at_once(served: Served) -> None:
+    dealer = served.client()
+    for _ in range(100):
+        dealer.send_multipart([b"garbage"])
+    while not served.server.num_refused:
+        served.step()
+    while served.server.num_refused < 100:
+        if served.server.num_refused % MAX_REQUESTS_PER_STEP == 0:
+            assert served.server.busy
+        served.step()
+    served.step()
     assert not served.server.busy
 
 

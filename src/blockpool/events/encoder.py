@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
+from operator import index
 from typing import Any, Final, final
 
 import msgspec
@@ -34,6 +35,15 @@ ARRAY_DETAILS: Final = STORED_DETAILS[:4]
 """What the array dialect has a place for; the rest exists in maps only."""
 
 
+def _as_plain(value: object) -> int:
+    """What msgpack does not know, but stands for an integer, such as NumPy's: requests may have such tokens."""
+    return index(value)  # type: ignore[arg-type]
+
+
+ENCODE: Final[Callable[[Any], bytes]] = msgspec.msgpack.Encoder(enc_hook=_as_plain).encode
+"""Writes any value as msgpack."""
+
+
 @final
 class EventEncoder:
     """Writes the events of a pool, and decoded ones, byte for byte as vLLM does.
@@ -49,7 +59,7 @@ class EventEncoder:
     def __init__(self, dialect: str = "array") -> None:
         self.dialect: str = as_choice("dialect", dialect, DIALECTS)
         self._written = _array_of if self.dialect == "array" else map_of
-        self._encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
+        self._encode: Callable[[Any], bytes] = ENCODE
         self._writer = EventWriter(self._encode) if COMPILED and self.dialect == "array" else None
 
     def encode(

@@ -118,6 +118,7 @@ class ReplayServer:
         self._clock = clock
         self._monotonic = monotonic
         self._clients: dict[bytes, _Client] = {}
+        self._leaves_requests = False
         self.num_replays: int = 0
         self.num_snapshots: int = 0
         self.num_gone: int = 0
@@ -125,17 +126,20 @@ class ReplayServer:
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is not sent to its end."""
-        return bool(self._clients)
+        """Whether there is more to do at once: an answer is not sent to its end, or requests were left waiting."""
+        return bool(self._clients) or self._leaves_requests
 
     def step(self) -> None:
         """Takes some requests, sends some messages; never waits."""
+        self._leaves_requests = False
         for _ in range(MAX_REQUESTS_PER_STEP):
             try:
                 identity, *frames = self._router.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 break
             self._receive(identity, frames)
+        else:
+            self._leaves_requests = True
         now = self._monotonic() if self._clients else 0.0
         for identity, client in list(self._clients.items()):
             try:
