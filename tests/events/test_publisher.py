@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from typing import Any
@@ -179,6 +180,30 @@ def test_garbage_on_the_replay_socket_is_counted_and_nothing_else() -> None:
         assert made.stats().num_refused == len(GARBAGE)
         made.publish([removed(1)])
         assert made.flush(GENEROUS_SECONDS)
+
+
+STRANGERS = [
+    b"",
+    b"GET / HTTP/1.1\r\nHost: h\r\n\r\n",
+    b"\xff" + bytes(8) + b"\x7f\x03" + b"\xff" * 200,
+    bytes(5000),
+]
+
+
+def test_strangers_on_both_ports_disturb_nobody() -> None:
+    """Whoever speaks another language than ZeroMQ's is not heard."""
+    with publisher() as made, Client(made) as client:
+        sub = client.subscribe()
+        for endpoint in (made.endpoint, made.replay_endpoint or ""):
+            for words in STRANGERS * 5:
+                port = int(endpoint.rpartition(":")[2])
+                with socket.create_connection(("127.0.0.1", port), GENEROUS_SECONDS) as stranger:
+                    stranger.sendall(words)
+        last = made.publish([removed(1)])
+        while sub.recv_multipart()[1] != seq(last or 0):
+            pass
+        assert client.ask(b"", seq(last or 0))[0][1] == seq(last or 0)
+        assert made.stats().num_refused == 0
 
 
 class StalledSocket:

@@ -249,6 +249,29 @@ def test_a_publisher_that_is_killed_and_restarted(tmp_path: Path, second_batches
             kill(second)
 
 
+def test_a_publisher_that_is_killed_while_it_publishes(tmp_path: Path) -> None:
+    """Twice, wherever it stood: what the consumer knows at the end is the index of the third."""
+    address = ipc(tmp_path, "pod")
+    with Consumer(address) as consumer:
+        stats = consumer.subscriber.stats()[address.endpoint]
+        for seed in (1, 2):
+            num_batches = stats.num_batches + stats.num_snapshots
+            process = start("publisher_process", *address, seed, 1_000_000)
+            try:
+                consumer.follow(lambda: stats.num_batches + stats.num_snapshots > num_batches + 20)  # noqa: B023
+            finally:
+                kill(process)
+        process = start("publisher_process", *address, 3, 200)
+        try:
+            index = Counter(dict(told(process.stdout)))
+            consumer.follow(
+                lambda: consumer.index(address.endpoint) == index and consumer.seqs()[-1:] == [199]
+            )
+            assert (stats.num_restarts, stats.num_lost) == (2, 0)
+        finally:
+            kill(process)
+
+
 def test_a_subscriber_that_is_killed_and_restarted() -> None:
     run = PoolRun(8)
     with publisher(buffer_steps=10) as made:
