@@ -21,11 +21,11 @@ from .support import GENEROUS_SECONDS, publisher, stored
 class Linked:
     """A link to an address, and its time."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, replay_endpoint: str | None = None) -> None:
         self.context: Any = zmq.Context()
         self.now = 0.0
         self.ready: deque[Any] = deque()
-        address = SourceAddress(endpoint)
+        address = SourceAddress(endpoint, replay_endpoint)
         self.link = SourceLink(
             self.context,
             address,
@@ -99,5 +99,31 @@ def test_a_connection_that_stands_has_no_end_of_its_own() -> None:
             while not linked.ready or linked.ready[-1][1].seq != last:
                 linked.link.step(linked.ready)
             assert linked.link.state.stats.num_connections == 1
+        finally:
+            linked.close()
+
+
+def test_where_nobody_answers_is_asked_more_and_more_seldom(silent: SilentListener) -> None:
+    """Thrice at first; then once, after pauses that double: live batches wait no longer than one answer's time."""
+    with publisher(replay_endpoint=None) as made:
+        linked = Linked(made.endpoint, silent.endpoint)
+        stats = linked.link.state.stats
+        try:
+            while not stats.num_syncs:
+                linked.link.step(linked.ready)
+            pauses = []
+            for _ in range(10):
+                began = linked.now
+                while linked.link.sockets()[0].type == zmq.DEALER:
+                    linked.now += 1.0
+                    linked.link.step(linked.ready)
+                asked = linked.now - began
+                wake_at = linked.link.wake_at()
+                assert wake_at is not None
+                pauses.append((asked, round(wake_at - linked.now, 1)))
+                linked.now = wake_at
+                linked.link.step(linked.ready)
+            assert pauses[:5] == [(3.0, 0.2), (1.0, 4.0), (1.0, 8.0), (1.0, 16.0), (1.0, 32.0)]
+            assert pauses[5:] == [(1.0, 64.0)] * 5
         finally:
             linked.close()

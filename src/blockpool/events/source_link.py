@@ -22,6 +22,7 @@ CONNECT_SECONDS: Final = 10.0
 """ZeroMQ says nothing when a name cannot be resolved, and little when nobody speaks at the other end."""
 SYNC_ATTEMPTS: Final = 3
 FIRST_CHECK_SECONDS: Final = 0.1
+MAX_DOUBLINGS: Final = 6
 _LOST: Final = (
     zmq.EVENT_DISCONNECTED
     | zmq.EVENT_CLOSED
@@ -86,6 +87,7 @@ class SourceLink:
         self._client: SyncClient | None = None
         self._is_plain = False
         self._attempts = 0
+        self._num_unanswered = 0
         self._wait = check_seconds
         self._sync_deadline = 0.0
         self._check_at: float | None = None
@@ -215,7 +217,7 @@ class SourceLink:
             except zmq.Again:
                 return
             if self._check_at is not None:
-                self._check_at = self._clock() + self._check_seconds
+                self._check_at = max(self._check_at, self._clock() + self._check_seconds)
             if not self.state.live(frames, ready):
                 self._ask_urgently()
                 return
@@ -250,6 +252,7 @@ class SourceLink:
             again = self.state.answered(part, client.is_plain, ready)
             if isinstance(part, Ended) or again:
                 self._is_plain = client.is_plain
+                self._num_unanswered = 0
                 self._end_sync()
                 if again:
                     self._ask()
@@ -259,18 +262,19 @@ class SourceLink:
                 return
 
     def _no_answer(self, ready: Ready) -> None:
-        """Asks once more, or goes on without."""
+        """Asks once more, or goes on without: more and more seldom where nobody answers, for live messages wait."""
         self._end_sync()
         self.state.stats.num_failed_syncs += 1
-        if self._attempts < SYNC_ATTEMPTS:
+        if self._attempts < SYNC_ATTEMPTS and not self._num_unanswered:
             self._ask()
             return
+        self._num_unanswered += 1
         self.state.give_up_sync(ready)
         self._check_later()
 
     def _check_later(self) -> None:
         self._attempts = 0
-        self._check_at = self._clock() + self._wait
+        self._check_at = self._clock() + self._wait * 2 ** min(self._num_unanswered, MAX_DOUBLINGS)
 
     def _end_sync(self) -> None:
         if self._client is not None:

@@ -46,7 +46,8 @@ class EventSubscriber:
         check_interval: Seconds without a message after which a publisher with a replay endpoint is asked whether
             something was missed, above 0.
         sync_timeout: Seconds without an answer on the replay socket after which it is asked again, above 0. After the
-            third time what is missing counts as lost.
+            third time what is missing counts as lost; where nobody has answered at all, after the first, and what is
+            asked only because of a silence is asked more and more seldom: live batches wait meanwhile.
         max_payload_bytes: Longer batches count as malformed.
         context: A ZeroMQ context to share; needed for inproc. None: one of its own.
 
