@@ -9,12 +9,13 @@ from typing import Any, Final, final
 
 import msgspec
 
-from blockpool.core.arguments import as_choice
+from blockpool.core.arguments import as_choice, as_int
 from blockpool.core.build import COMPILED
 from blockpool.core.event_log import EventLog
 from blockpool.core.event_writer import EventWriter
 from blockpool.core.events import AllBlocksCleared, BlockRemoved, BlockStored
-from blockpool.errors import ArgumentError
+from blockpool.errors import ArgumentError, ConfigError
+from blockpool.events.durations import as_moment
 from blockpool.events.wire_events import (
     REMOVED_DETAILS,
     REMOVED_FIELDS,
@@ -75,17 +76,23 @@ class EventEncoder:
             data_parallel_rank: Of the publisher, or None.
 
         Raises:
-            ArgumentError: For what is no event, and for fields that no dialect can carry.
+            ArgumentError: For what is no event, for fields that no dialect can carry, for a time or a rank that is no
+                number.
+            ConfigError: For a time that no float can hold, and a rank that msgpack cannot.
         """
+        seconds = as_moment("ts", ts)
+        rank = None if data_parallel_rank is None else as_int("data_parallel_rank", data_parallel_rank)
+        if rank is not None and not -(1 << 63) <= rank < 1 << 64:
+            raise ConfigError("data_parallel_rank", rank, "has more than 64 bits")
         if isinstance(events, EventLog):
             if self._writer is not None:
                 array = self._writer.array_of(events)
                 if array is not None:
-                    return b"\x93\xcb" + _PACK_DOUBLE(ts) + array + self._encode(data_parallel_rank)
+                    return b"\x93\xcb" + _PACK_DOUBLE(seconds) + array + self._encode(rank)
             events = events.events()
         written = self._written
         try:
-            return self._encode((float(ts), [written(event) for event in events], data_parallel_rank))
+            return self._encode((seconds, [written(event) for event in events], rank))
         except (TypeError, ValueError, OverflowError, AttributeError) as error:
             raise ArgumentError("events", events, f"they cannot be written: {error}") from None
 
