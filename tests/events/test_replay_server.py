@@ -22,6 +22,7 @@ from .support import GENEROUS_SECONDS
 
 WAIT_MS = int(GENEROUS_SECONDS * 1000)
 NUM_KEPT = 1_000
+HEAD = SyncHead("replay", "epoch", NUM_KEPT, -1, None, "")
 
 
 def test_history_keeps_the_last_without_a_hole() -> None:
@@ -61,11 +62,17 @@ class Served:
         for seq in range(NUM_KEPT):
             history.add(seq, bytes(20_000))
         self.server = ReplayServer(
-            router, history, None, EventEncoder(), self.describe, b"", False, 0, lambda: 0.0, lambda: self.now
+            router,
+            history,
+            None,
+            EventEncoder(),
+            lambda *_: HEAD,
+            b"",
+            False,
+            0,
+            lambda: 0.0,
+            lambda: self.now,
         )
-
-    def describe(self, kind: Any, seq: int) -> SyncHead:
-        return SyncHead(kind, "epoch", NUM_KEPT, seq, None, "")
 
     def client(self) -> Any:
         dealer = self.context.socket(zmq.DEALER)
@@ -110,19 +117,47 @@ def test_who_stops_reading_is_given_up_and_nobody_else(served: Served) -> None:
     assert not served.server.busy
 
 
-def test_a_reader_is_given_up_only_after_its_time(served: Served) -> None:
-    stalled = served.client()
-    stalled.send_multipart(plain_request(0))
-    while not served.server.busy:
-        served.step()
-    for _ in range(50):
-        served.step()
-    served.now += SECONDS_WITHOUT_PROGRESS
-    served.step()
-    assert (served.server.busy, served.server.num_refused) == (True, 0)
-    served.now += 1.0
-    served.step()
-    assert (served.server.busy, served.server.num_refused) == (False, 1)
+class StuckRouter:
+    """A ROUTER socket that takes so many messages, and then none."""
+
+    def __init__(self, takes: int) -> None:
+        self.requests = [[b"client", *plain_request(0)]]
+        self.takes = takes
+        self.num_taken = 0
+
+    def recv_multipart(self, flags: int) -> list[bytes]:
+        if not self.requests:
+            raise zmq.Again
+        return self.requests.pop()
+
+    def send_multipart(self, frames: list[bytes], flags: int) -> None:
+        if self.num_taken == self.takes:
+            raise zmq.Again
+        self.num_taken += 1
+
+
+def test_a_reader_is_given_up_only_after_its_time() -> None:
+    """Its time begins anew with every message that it takes."""
+    router: Any = StuckRouter(3)
+    history = History(10)
+    for seq in range(10):
+        history.add(seq, b"payload")
+    now = 100.0
+    server = ReplayServer(
+        router, history, None, EventEncoder(), lambda *_: HEAD, b"", False, 0, lambda: 0.0, lambda: now
+    )
+    server.step()
+    assert (server.busy, router.num_taken) == (True, 3)
+    now += SECONDS_WITHOUT_PROGRESS
+    router.takes = 4
+    server.step()
+    assert (server.busy, router.num_taken) == (True, 4)
+    now += SECONDS_WITHOUT_PROGRESS
+    server.step()
+    assert (server.busy, server.num_refused) == (True, 0)
+    now += 1.0
+    server.step()
+    assert (server.busy, server.num_refused) == (False, 1)
 
 
 def test_thousands_of_malformed_requests_change_nothing(served: Served) -> None:
