@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket as unix
 from typing import Any, TypeAlias
 
 import zmq
 
 from blockpool.errors import ArgumentError, EndpointError
-from blockpool.events.endpoints import Endpoint
+from blockpool.events.endpoints import Endpoint, as_endpoint
 
 Context: TypeAlias = "zmq.Context[zmq.Socket[bytes]]"
 
@@ -52,6 +53,20 @@ def open_router(context: Context, endpoint: Endpoint) -> tuple[zmq.Socket[bytes]
     return _attach(router, endpoint, True)
 
 
+def open_dealer(context: Context, endpoint: str) -> zmq.Socket[bytes]:
+    """A DEALER socket that asks at that address.
+
+    Raises:
+        EndpointError: If there can be no connection to it.
+    """
+    try:
+        dealer = context.socket(zmq.DEALER)
+    except zmq.ZMQError as error:  # as many sockets as there may be
+        raise EndpointError(endpoint, str(error.strerror)) from None
+    dealer.setsockopt(zmq.LINGER, 0)
+    return _attach(dealer, as_endpoint("endpoint", endpoint), False)[0]
+
+
 def _attach(socket: zmq.Socket[Any], endpoint: Endpoint, bind: bool) -> tuple[zmq.Socket[Any], str]:
     """Binds or connects; the socket is closed if that fails."""
     if "[" in endpoint.address or "::" in endpoint.address:
@@ -60,6 +75,8 @@ def _attach(socket: zmq.Socket[Any], endpoint: Endpoint, bind: bool) -> tuple[zm
         if not bind:
             socket.connect(endpoint.address)
             return socket, endpoint.address
+        if endpoint.transport == "ipc" and _is_served(endpoint.address.removeprefix("ipc://")):
+            raise zmq.ZMQError(zmq.EADDRINUSE)
         socket.bind(endpoint.address)
     except zmq.ZMQError as error:
         socket.close(0)
@@ -67,4 +84,19 @@ def _attach(socket: zmq.Socket[Any], endpoint: Endpoint, bind: bool) -> tuple[zm
     bound = socket.getsockopt(zmq.LAST_ENDPOINT)
     assert isinstance(bound, bytes)
     text = bound.rstrip(b"\0").decode()
-    return socket, text if endpoint.transport == "tcp" else endpoint.address
+    return socket, text if endpoint.transport == "tcp" or endpoint.address == "ipc://*" else endpoint.address
+
+
+def _is_served(path: str) -> bool:
+    """Whether somebody listens at that path: ZeroMQ would take it from him without a word."""
+    if path.startswith(("@", "*")) or not hasattr(unix, "AF_UNIX"):
+        return False
+    with unix.socket(unix.AF_UNIX) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+    return True
