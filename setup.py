@@ -64,6 +64,7 @@ COMPILED_MANAGERS = (
     "coordinator",
     "cross_attention",
     "demand",
+    "found_hit",
     "full_attention",
     "lookups",
     "mamba",

@@ -39,6 +39,7 @@ COMPILED_MANAGERS = {
     "coordinator",
     "cross_attention",
     "demand",
+    "found_hit",
     "full_attention",
     "lookups",
     "mamba",

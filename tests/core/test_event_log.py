@@ -117,6 +117,24 @@ def test_a_log_is_handed_over_whole_and_read_when_wanted() -> None:
     assert len(pool.take_event_log()) == 0
 
 
+def test_a_copy_makes_its_events_by_itself() -> None:
+    pool = BlockPool(7, True, 4, True)
+    cache_chain(pool, "ab")
+    half_made = pool.take_event_log()
+    first = half_made.events().copy()
+    copies = [half_made.copy() for _ in range(2)]
+    assert [copy.num_made for copy in copies] == [1, 1]
+    pool.evict_blocks([1])
+    log = pool.take_event_log()
+    copy = log.copy()
+    events = log.events()
+    assert (copy.num_made, len(copy)) == (0, 1)
+    assert copy.events() == events
+    assert copy.events() is not events
+    copies[0].events().clear()
+    assert copies[1].events() == half_made.events() == first
+
+
 def test_a_log_keeps_clears() -> None:
     pool = BlockPool(7, True, 4, True)
     pool.reset_prefix_cache()

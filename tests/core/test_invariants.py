@@ -196,6 +196,15 @@ def test_damage_of_the_table_is_found() -> None:
     assert caught.value.invariant == "I3"
 
 
+def test_a_miscount_of_dicts_is_found() -> None:
+    pool = scene("dict")
+    index = pool.cached_block_hash_to_block.dict_group(0)
+    index._num_dicts += 1
+    with pytest.raises(InvariantError, match="hashes with a dict are counted") as caught:
+        pool.check_invariants()
+    assert caught.value.invariant == "I3"
+
+
 def test_the_dump_shows_the_blocks() -> None:
     pool = scene()
     pool.blocks[4].ref_cnt = 77

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 pytest.importorskip("numpy", reason="the extra demo is not installed")
@@ -119,6 +121,27 @@ def test_bad_requests_change_nothing(request_id: str, prompt: list[int], max_tok
     assert len(engine.scheduler.waiting) == 1
     engine.run()
     assert engine.num_computed_tokens == 2
+
+
+@pytest.mark.parametrize("request_id", [None, 3, ["r"]])
+def test_an_id_is_a_string(request_id: Any) -> None:
+    engine = make_engine()
+    with pytest.raises(ArgumentError) as caught:
+        engine.add_request(request_id, [1], 1)
+    assert caught.value.field == "request_id"
+    assert not engine.has_unfinished_requests
+
+
+def test_an_engine_of_something_else() -> None:
+    config, settings = small_config(hybrid=False), EngineSettings(12, 4, 16, 4)
+    for arguments, field in (
+        ((None, settings), "config"),
+        ((config, 3), "settings"),
+        ((config, settings, 3), ""),
+    ):
+        with pytest.raises(ArgumentError) as caught:
+            Engine(*arguments)  # type: ignore[arg-type]
+        assert caught.value.field == (field or "metrics_collector")
 
 
 def test_wrong_types() -> None:

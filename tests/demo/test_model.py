@@ -155,6 +155,25 @@ def test_bad_sizes(change: dict[str, object], field: str) -> None:
     assert caught.value.field == field
 
 
-def test_wrong_types() -> None:
-    with pytest.raises(ArgumentError):
-        ModelConfig(hidden_size=1.5)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"hidden_size": 1.5}, "hidden_size"),
+        ({"windows": 3}, "windows"),
+        ({"windows": None}, "windows"),
+        ({"windows": "ab"}, "windows"),
+        ({"windows": (None, "3")}, "windows"),
+        ({"windows": (None, [3])}, "windows"),
+        ({"seed": None}, "seed"),
+    ],
+)
+def test_wrong_types(change: dict[str, object], field: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        ModelConfig(**change)  # type: ignore[arg-type]
+    assert caught.value.field == field
+
+
+def test_windows_become_a_tuple_of_plain_integers() -> None:
+    listed = ModelConfig(windows=[None, np.int64(8)])  # type: ignore[arg-type]
+    assert listed == ModelConfig(windows=(None, 8))
+    assert hash(listed) == hash(ModelConfig(windows=(None, 8)))

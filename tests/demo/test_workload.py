@@ -52,6 +52,8 @@ def test_bad_numbers() -> None:
         make_workload(0, 0, 256)
     with pytest.raises(ConfigError):
         make_workload(1, -1, 256)
+    with pytest.raises(ConfigError):
+        make_workload(1, 0, 0)
 
 
 def small_prompts() -> list[DemoPrompt]:

@@ -11,6 +11,7 @@ from benchmarks.peer import Peer
 from blockpool import (
     AllBlocksCleared,
     ArgumentError,
+    BlockPool,
     BlockRemoved,
     BlockStored,
     ConfigError,
@@ -201,6 +202,35 @@ def test_payloads_beyond_the_limit_are_refused_unread() -> None:
 
 def test_buffers_serve() -> None:
     assert EventDecoder().decode(bytearray(GOLDEN)) == EventDecoder().decode(memoryview(GOLDEN))  # type: ignore[arg-type]
+
+
+def test_buffers_that_are_not_bytes_side_by_side() -> None:
+    released = memoryview(GOLDEN)
+    released.release()
+    for bad in (memoryview(GOLDEN + GOLDEN)[::2], released):
+        with pytest.raises(ArgumentError):
+            EventDecoder().decode(bad)  # type: ignore[arg-type]
+    grid = memoryview(GOLDEN[:104]).cast("B", (8, 13))
+    with pytest.raises(EventDecodeError):
+        EventDecoder().decode(grid)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dialect", ["array", "map"])
+def test_times_and_ranks_that_are_none_are_refused_by_their_names(dialect: str) -> None:
+    """Of a log, too, which the compiled build writes without its events."""
+    pool = BlockPool(3, True, 4, True)
+    pool.reset_prefix_cache()
+    log = pool.take_event_log()
+    encode = EventEncoder(dialect).encode
+    for ts, rank, field in (
+        ("now", 0, "ts"), (None, 0, "ts"), (10**400, 0, "ts"), (True, 0, "ts"), (1.0, "0", "data_parallel_rank"),
+        (1.0, -(2**63) - 1, "data_parallel_rank"), (1.0, 2**64, "data_parallel_rank"), (1.0, 1.5, "data_parallel_rank"),
+    ):  # fmt: skip
+        with pytest.raises((ArgumentError, ConfigError)) as caught:
+            encode(ts, log.copy(), rank)  # type: ignore[arg-type]
+        assert caught.value.field == field
+    for rank in (-(2**63), 2**64 - 1):
+        assert EventDecoder().decode(encode(1, log.copy(), rank)).data_parallel_rank == rank
 
 
 def test_bad_arguments() -> None:

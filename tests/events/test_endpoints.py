@@ -9,7 +9,7 @@ import pytest
 from benchmarks.peer import Peer
 from blockpool import ArgumentError, ConfigError
 from blockpool.events import offset_endpoint
-from blockpool.events.endpoints import as_endpoint
+from blockpool.events.endpoints import as_endpoint, as_peer
 
 BOUND = [
     "tcp://*:5557",
@@ -27,6 +27,29 @@ def test_the_rule(endpoint: str) -> None:
     assert as_endpoint("endpoint", endpoint).is_bound is (endpoint in BOUND)
 
 
+ANYWHERE = ["tcp://*:5557", "tcp://*:*", "tcp://127.0.0.1:*", "tcp://[::]:5557", "tcp://:::5557"]
+PEERS = [
+    "tcp://[::1]:5557",
+    "tcp://[fe80::1%lo]:5557",
+    "tcp://0.0.0.0:1",
+    "ipc:///run/a*",
+    "inproc://*",
+    *CONNECTED,
+]
+
+
+def test_addresses_of_this_machine_alone_can_be_connected_to() -> None:
+    """vLLM's rule has a publisher bind `[::1]`; whoever reads from it has to connect."""
+    for endpoint in ANYWHERE:
+        assert as_endpoint("endpoint", endpoint).is_anywhere
+    for endpoint in PEERS:
+        assert not as_endpoint("endpoint", endpoint).is_anywhere
+        assert as_peer("endpoint", endpoint).address == endpoint
+    for endpoint in (*ANYWHERE, "ipc://*", "tcp://host:0", "tcp://host:00"):
+        with pytest.raises(ConfigError, match="no address to connect to"):
+            as_peer("endpoint", endpoint)
+
+
 @pytest.mark.parametrize(
     ("endpoint", "rank", "moved"),
     [
@@ -37,6 +60,7 @@ def test_the_rule(endpoint: str) -> None:
         ("tcp://*:*", 2, "tcp://*:*"),
         ("inproc://cache", 2, "inproc://cache_dp2"),
         ("ipc:///run/events", 1, "ipc:///run/events_dp1"),
+        ("ipc://*", 1, "ipc://*"),
     ],
 )
 def test_ranks(endpoint: str, rank: int, moved: str) -> None:

@@ -78,5 +78,10 @@ def test_counts_are_live_and_read_only() -> None:
 
 
 def test_what_is_no_event_is_refused() -> None:
+    view = IndexView()
     with pytest.raises(ArgumentError):
-        told(IndexView(), "a", "event")
+        told(view, "a", "event")
+    for bad in (None, [stored(1)], EventBatch(0.0, None, None)):  # type: ignore[arg-type]
+        with pytest.raises(ArgumentError):
+            view.apply("b", bad)  # type: ignore[arg-type]
+    assert view.sources() == ["a"]

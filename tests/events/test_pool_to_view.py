@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockpool import BlockStored
+from blockpool import BlockPool, BlockStored
 from blockpool.events import EventDecoder, EventEncoder, IndexView
 from blockpool.events.index_mirror import IndexMirror
 
+from ..core.support import FakeRequest, chain
 from .support import PoolRun
 
 options = st.fixed_dictionaries(
@@ -66,6 +68,26 @@ def test_a_mirror_and_changes_are_the_index(
         for event in mirror.snapshot().events():
             found.update(event.block_hashes)
         assert found == run.index()
+
+
+@pytest.mark.parametrize("dialect", ["array", "map"])
+@pytest.mark.parametrize("kind", ["array", "list of its integers", "range"])
+def test_tokens_that_stand_for_integers_are_written_as_such(kind: str, dialect: str) -> None:
+    """NumPy's are what many tokenizers give: a batch with them reaches the wire, and the snapshot."""
+    tokens: Any = range(8)
+    if kind != "range":
+        numpy = pytest.importorskip("numpy", reason="numpy is not installed: no integers of it to try")
+        tokens = numpy.arange(8) if kind == "array" else list(numpy.arange(8))
+    pool = BlockPool(3, True, 4, True)
+    pool.cache_full_blocks(FakeRequest(chain("ab"), tokens), pool.get_new_blocks(2), 0, 2, 4, 0)
+    log = pool.take_event_log()
+    mirror = IndexMirror()
+    mirror.apply(log.copy())
+    encoder, decoder = EventEncoder(dialect), EventDecoder()
+    (event,) = decoder.decode(encoder.encode(0.0, log, None)).events
+    assert event.token_ids == [int(token) for token in tokens]  # type: ignore[union-attr]
+    kept = decoder.decode(encoder.encode(0.0, list(mirror.snapshot().events()), None)).events
+    assert [token for block in kept for token in block.token_ids] == event.token_ids  # type: ignore[union-attr]
 
 
 def test_raw_hashes_come_out_as_integers() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import sys
 import threading
 from collections import Counter
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,7 +59,7 @@ def test_what_waits_at_the_end_is_dropped() -> None:
     for _ in range(5):
         queue.put(0.0, [removed(1)])
     queue.dispose()
-    assert queue.num_dropped == 5
+    assert (queue.num_dropped, queue.num_waiting) == (5, 0)
     assert queue.wait_until_empty(0.0)
 
 
@@ -64,7 +68,9 @@ def test_however_much_is_dropped_it_takes_no_more_room() -> None:
     for i in range(1_000):
         queue.put(0.0, [stored(i % 7), removed(i % 7)])
     assert len(queue) == 3
+    assert queue.num_waiting == 2
     queue.take(0.0), queue.take(0.0)
+    assert queue.num_waiting == 0
     skipped = queue.take(0.0)
     assert isinstance(skipped, SkippedBatches)
     assert skipped.change is not None
@@ -105,4 +111,27 @@ def test_whatever_is_dropped_the_mirror_is_right_at_the_end(seed: int, size: int
     for event in mirror.snapshot().events():
         found.update(event.block_hashes)
     assert found == run.index()
+    queue.dispose()
+
+
+def put_and_tell(queue: PublishQueue, answers: Any) -> None:
+    answers.put((queue.put(0.0, [removed(1)]), queue.num_waiting, queue.wait_until_empty(0.0)))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_in_a_forked_process_it_is_closed() -> None:
+    """There is no thread there that would send; and whoever held the lock was not forked."""
+    queue = PublishQueue(2, True)
+    queue.put(0.0, [removed(1)])
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    with queue._lock:
+        process = context.Process(target=put_and_tell, args=(queue, answers))
+        process.start()
+    assert answers.get(timeout=GENEROUS_SECONDS) == (-1, 0, True)
+    process.join(GENEROUS_SECONDS)
+    answers.close()
+    answers.join_thread()
+    assert queue.put(0.0, [removed(1)]) == 1
     queue.dispose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from typing import Any
@@ -181,6 +182,30 @@ def test_garbage_on_the_replay_socket_is_counted_and_nothing_else() -> None:
         assert made.flush(GENEROUS_SECONDS)
 
 
+STRANGERS = [
+    b"",
+    b"GET / HTTP/1.1\r\nHost: h\r\n\r\n",
+    b"\xff" + bytes(8) + b"\x7f\x03" + b"\xff" * 200,
+    bytes(5000),
+]
+
+
+def test_strangers_on_both_ports_disturb_nobody() -> None:
+    """Whoever speaks another language than ZeroMQ's is not heard."""
+    with publisher() as made, Client(made) as client:
+        sub = client.subscribe()
+        for endpoint in (made.endpoint, made.replay_endpoint or ""):
+            for words in STRANGERS * 5:
+                port = int(endpoint.rpartition(":")[2])
+                with socket.create_connection(("127.0.0.1", port), GENEROUS_SECONDS) as stranger:
+                    stranger.sendall(words)
+        last = made.publish([removed(1)])
+        while sub.recv_multipart()[1] != seq(last or 0):
+            pass
+        assert client.ask(b"", seq(last or 0))[0][1] == seq(last or 0)
+        assert made.stats().num_refused == 0
+
+
 class StalledSocket:
     """Takes the place of the PUB socket: the first message does not come back until it is let go."""
 
@@ -211,7 +236,7 @@ def test_case_8_a_stalled_socket_keeps_nobody_waiting() -> None:
             made.publish(log)
             longest = max(longest, time.perf_counter() - begin)
         assert longest < 0.05
-        assert made.stats().num_dropped == 3
+        assert (made.stats().num_dropped, made.stats().num_waiting) == (3, 2)
         assert made.stats().num_batches == 6
         assert not made.flush(0.0)
         stalled.go.set()
@@ -223,6 +248,26 @@ def test_case_8_a_stalled_socket_keeps_nobody_waiting() -> None:
         events = [event for frames in snapshot for event in EventDecoder().decode(frames[3]).events]
         found = [block_hash for event in events for block_hash in event.block_hashes]  # type: ignore[union-attr]
         assert sorted(found) == sorted(run.index().elements())
+
+
+def test_a_log_may_be_published_twice_and_read_meanwhile() -> None:
+    """Each has a log of its own: to make its events is no matter of one thread alone."""
+    run = PoolRun(1)
+    with publisher() as first, publisher() as second:
+        for made in (first, second):
+            made._worker._pub = StalledSocket(made._worker._pub)  # type: ignore[assignment]
+            made.publish([removed()])
+            assert made._worker._pub.stalled.wait(GENEROUS_SECONDS)  # type: ignore[attr-defined]
+        log = run.batch(20)
+        first.publish(log)
+        second.publish(log)
+        events = log.events()
+        for made in (first, second):
+            (waiting,) = made._queue._items
+            assert len(waiting.events) == len(events)  # type: ignore[union-attr]
+            assert waiting.events.num_made == 0  # type: ignore[union-attr]
+            assert waiting.events.events() == events  # type: ignore[union-attr]
+            made._worker._pub.go.set()  # type: ignore[attr-defined]
 
 
 def test_close_of_a_stalled_publisher_returns() -> None:
@@ -299,6 +344,26 @@ def test_addresses_in_use() -> None:
             assert caught.value.endpoint == next(iter(options.values()))
 
 
+def test_a_path_in_use_is_not_taken_away(tmp_path: Any) -> None:
+    """As ZeroMQ would: the first publisher would go on for nobody, and at its end take the second's path along."""
+    path = f"ipc://{tmp_path}/events"
+    with publisher(endpoint=path) as first:
+        with pytest.raises(EndpointError, match="in use"), publisher(endpoint=path):
+            pass
+        first.publish([removed(1)])
+        assert first.flush(GENEROUS_SECONDS)
+    with publisher(endpoint=path) as second:  # what is left of the first is in nobody's way
+        assert second.endpoint == path
+
+
+def test_a_path_that_the_system_chooses_is_told(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with publisher(endpoint="ipc://*", replay_endpoint="ipc://*", data_parallel_rank=1) as made:
+        for endpoint in (made.endpoint, made.replay_endpoint):
+            assert endpoint is not None
+            assert (tmp_path / endpoint.removeprefix("ipc://")).exists()
+
+
 @pytest.mark.parametrize(
     ("options", "error", "field"),
     [
@@ -318,6 +383,13 @@ def test_addresses_in_use() -> None:
         ({"dialect": "xml"}, ConfigError, "dialect"),
         ({"buffer_steps": -1}, ConfigError, "buffer_steps"),
         ({"hwm": 2**31}, ConfigError, "hwm"),
+        ({"buffer_steps": 2**70}, ConfigError, "buffer_steps"),
+        ({"max_queue_size": 2**31}, ConfigError, "max_queue_size"),
+        ({"data_parallel_rank": 2**16}, ConfigError, "data_parallel_rank"),
+        ({"endpoint": "tcp://127.0.0.1:0", "bind": False}, ConfigError, "endpoint"),
+        ({"endpoint": "tcp://*:5557", "bind": False}, ConfigError, "endpoint"),
+        ({"endpoint": "inproc://events"}, ConfigError, "context"),
+        ({"replay_endpoint": "inproc://replay"}, ConfigError, "context"),
         ({"max_queue_size": 0}, ConfigError, "max_queue_size"),
         ({"bind": 1}, ArgumentError, "bind"),
         ({"snapshots": 1}, ArgumentError, "snapshots"),
@@ -342,4 +414,9 @@ def test_bad_batches() -> None:
         for ts in ("now", True):
             with pytest.raises(ArgumentError):
                 made.publish([removed(1)], ts)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError):
+            made.publish([removed(1)], 10**400)
+        made._clock = lambda: "now"  # type: ignore[assignment,return-value]
+        with pytest.raises(ArgumentError, match="clock"):
+            made.publish([removed(1)])
         assert made.stats().num_batches == 0

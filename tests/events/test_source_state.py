@@ -9,7 +9,7 @@ import pytest
 
 from blockpool import FingerprintError
 from blockpool.events import EventDecoder, EventEncoder, Source, SourceAddress
-from blockpool.events.replay_protocol import MARK, SyncHead
+from blockpool.events.replay_protocol import SyncHead
 from blockpool.events.source_state import SourceState
 from blockpool.events.sync_client import Answered, Ended
 
@@ -25,10 +25,10 @@ def payload(seq: int, publisher: int = 0) -> bytes:
 class Reader:
     """A state, and what it has handed out."""
 
-    def __init__(self, replay: bool = True) -> None:
+    def __init__(self, replay: bool = True, topic: bytes = b"") -> None:
         self.refused = ""
         address = SourceAddress(ENDPOINT, "tcp://pod:5558" if replay else None)
-        self.state = SourceState(address, EventDecoder(), self.check)
+        self.state = SourceState(address, EventDecoder(), self.check, topic)
         self.ready: deque[Any] = deque()
         self.state.connected()
 
@@ -50,12 +50,14 @@ class Reader:
             self.state.finish_sync(self.ready)
         return again[-1]
 
-    def ours(self, kind: Any, epoch: str, next_seq: int, seqs: Any = (), seq: int = -1) -> None:
-        batches = [Answered(number, payload(number), MARK) for number in seqs]
-        self.answer(SyncHead(kind, epoch, next_seq, seq, None, ""), *batches, Ended(len(batches)))
+    def ours(
+        self, kind: Any, epoch: str, next_seq: int, seqs: Any = (), seq: int = -1, topic: str = ""
+    ) -> None:
+        batches = [Answered(number, payload(number), None) for number in seqs]
+        self.answer(SyncHead(kind, epoch, next_seq, seq, "f", topic), *batches, Ended(len(batches)))
 
-    def plain(self, *seqs: int, publisher: int = 0) -> bool:
-        batches = [Answered(seq, payload(seq, publisher), b"") for seq in seqs]
+    def plain(self, *seqs: int, publisher: int = 0, topic: bytes | None = None) -> bool:
+        batches = [Answered(seq, payload(seq, publisher), topic) for seq in seqs]
         return self.answer(*batches, Ended(len(batches)), plain=True)
 
     def taken(self) -> list[tuple[int, str, bool, int]]:
@@ -133,6 +135,7 @@ def test_case_9_history_gone_is_told() -> None:
     reader.state.begin_sync()
     reader.ours("gone", "one", 101)
     assert reader.taken() == [(100, "notice", False, 96)]
+    assert reader.state.stats.num_lost == 96
     assert reader.live(101)
 
 
@@ -173,7 +176,7 @@ def test_a_snapshot_that_breaks_off_is_begun_anew() -> None:
     reader.state.begin_sync()
     head = SyncHead("snapshot", "two", 9, 8, None, "")
     reader.state.answered(head, False, reader.ready)
-    reader.state.answered(Answered(8, payload(8), MARK), False, reader.ready)
+    reader.state.answered(Answered(8, payload(8), None), False, reader.ready)
     request, _ = reader.state.begin_sync()
     assert (request.start, request.epoch) == (0, None)
     reader.ours("snapshot", "two", 9, (8,), seq=8)
@@ -196,6 +199,54 @@ def test_fingerprints_are_compared() -> None:
     reader.state.begin_sync()
     with pytest.raises(FingerprintError):
         reader.state.answered(SyncHead("replay", "one", 0, -1, "theirs", ""), False, reader.ready)
+
+
+def test_a_snapshot_that_cannot_be_read_leaves_a_loss() -> None:
+    reader = Reader()
+    reader.state.begin_sync()
+    head = SyncHead("snapshot", "one", 9, 8, None, "")
+    reader.answer(head, Answered(8, b"garbage", None), Answered(8, payload(8), None), Ended(2))
+    assert reader.taken() == [(8, "snapshot", True, 1)]
+    assert reader.state.stats.num_malformed == 1
+
+
+def test_answers_say_under_which_topic_they_were_published() -> None:
+    reader = Reader(topic=b"kv@")
+    reader.state.begin_sync()
+    reader.ours("replay", "one", 2, range(2), topic="kv@a")
+    assert reader.live(2, topic=b"kv@a")
+    assert [batch.topic for _, batch in reader.ready] == ["kv@a"] * 3
+
+
+@pytest.mark.parametrize("kind", ["replay", "snapshot", "gone"])
+def test_answers_of_another_topic_are_passed_over(kind: Any) -> None:
+    """The replay socket knows nothing of topics; what is not wanted is neither handed out, nor lost, nor compared."""
+    reader = Reader(topic=b"kv@b")
+    reader.refused = "f"
+    reader.state.begin_sync()
+    reader.ours(kind, "one", 3, () if kind == "gone" else range(3), 2, topic="kv@a")
+    assert [item for item in reader.taken() if item != (2, "notice", True, 0)] == []
+    assert reader.state.begin_sync()[0].start == 3
+    stats = reader.state.stats
+    assert (stats.num_batches, stats.num_lost, stats.num_snapshots) == (0, 0, 0)
+
+
+def test_plain_answers_of_another_topic_are_passed_over() -> None:
+    reader = Reader(topic=b"kv@b")
+    reader.state.begin_sync()
+    assert not reader.plain(0, 1, 2, topic=b"kv@a")
+    assert reader.taken() == []
+    assert reader.state.begin_sync()[1] == 2
+
+
+def test_the_highest_numbers_are_garbage() -> None:
+    """The last two: one ends an answer, the other could not be followed by a number."""
+    reader = joined(Reader())
+    for seq in (2**64 - 1, 2**64 - 2):
+        assert reader.state.live([b"", seq.to_bytes(8, "big"), payload(0)], reader.ready)
+    assert reader.state.stats.num_garbage == 2
+    assert reader.live(5)
+    assert reader.taken() == live(5)
 
 
 # --- publishers as plain as vLLM's ------------------------------------------------------------------------------
@@ -250,7 +301,7 @@ def test_plain_restart_that_has_overtaken() -> None:
     reader = joined_plain(Reader())
     reader.state.connected()
     reader.state.begin_sync()
-    assert reader.state.answered(Answered(4, payload(4, publisher=1), b""), True, reader.ready)
+    assert reader.state.answered(Answered(4, payload(4, publisher=1), None), True, reader.ready)
     reader.state.begin_sync()
     assert not reader.plain(*range(7), publisher=1)
     assert reader.live(6, 7, publisher=1)

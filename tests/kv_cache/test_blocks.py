@@ -20,6 +20,15 @@ def test_no_tuple_of_sequences(blocks: Any) -> None:
     with pytest.raises(ArgumentError) as caught:
         KVCacheBlocks(blocks)
     assert caught.value.field == "blocks"
+    manager = make_manager(full(4), num_blocks=9)
+    assert_refused(manager, ArgumentError, lambda: manager.create_kv_cache_blocks(blocks))
+
+
+def test_the_manager_wraps_blocks_and_keeps_what_is_empty() -> None:
+    manager = make_manager(full(4), full(4), num_blocks=9)
+    assert manager.create_kv_cache_blocks(([], [])) is manager.empty_kv_cache_blocks
+    block = manager.block_pool.blocks[1]
+    assert manager.create_kv_cache_blocks(([], [block])) == KVCacheBlocks(((), (block,)))
 
 
 @pytest.mark.parametrize("strangers", [[5], [None], ["a"], (KVCacheBlock(1), 5)])

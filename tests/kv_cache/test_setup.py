@@ -22,6 +22,8 @@ from .support import admit, chunked, cross, full, make_manager, make_request, ma
         ([full(16)], {"max_model_len": 0}, "max_model_len"),
         ([full(16), cross(16)], {}, "enable_caching"),
         ([sink(4, 40)], {"num_blocks": 10}, "num_blocks"),
+        ([sink(4, 36)], {"num_blocks": 10}, "num_blocks"),
+        ([sink(4, 8), sink(4, 28)], {"num_blocks": 10}, "num_blocks"),
         ([full(16), full(16)], {"dcp_world_size": 2}, "dcp_world_size"),
         ([window(16, 9)], {"pcp_world_size": 2}, "dcp_world_size"),
         ([full(16)], {"dcp_world_size": 0}, "dcp_world_size"),

@@ -66,6 +66,8 @@ def test_page_size(spec: Any, page_size: int) -> None:
     ("make", "field", "error"),
     [
         (lambda: full(0), "block_size", ConfigError),
+        (lambda: MLAAttentionSpec(**LLAMA, cache_dtype_str=[]), "cache_dtype_str", ArgumentError),  # type: ignore[arg-type]
+        (lambda: MambaSpec(4, ((1,),), ("int8",), mamba_type=[]), "mamba_type", ArgumentError),  # type: ignore[arg-type]
         (lambda: full("16"), "block_size", ArgumentError),  # type: ignore[arg-type]
         (lambda: FullAttentionSpec(**{**LLAMA, "num_kv_heads": 0}), "num_kv_heads", ConfigError),
         (lambda: FullAttentionSpec(**{**LLAMA, "head_size": -1}), "head_size", ConfigError),
@@ -113,6 +115,13 @@ def test_small_integers_of_an_array_library_become_plain_ones() -> None:
     assert small.page_size_bytes == plain.page_size_bytes == 3200
     padded = FullAttentionSpec(block_size=4, head_size=2, page_size_padded=numpy.int32(64), **heads)
     assert type(padded.page_size_padded) is int
+
+
+def test_an_array_is_no_type_though_it_tells_a_size() -> None:
+    numpy = pytest.importorskip("numpy", reason="the extra demo is not installed")
+    assert FullAttentionSpec(**{**LLAMA, "dtype": numpy.dtype("float16")}).page_size_bytes == 65_536
+    with pytest.raises(ArgumentError):
+        FullAttentionSpec(**{**LLAMA, "dtype": numpy.zeros(3, "float16")})
 
 
 def test_specs_are_values() -> None:

@@ -61,6 +61,13 @@ def test_preempted() -> None:
         (("a", [1]), {"lora_request": SimpleNamespace(name=3)}, ArgumentError),
         (("a", [1] * 4), {"cache_salt": ""}, ConfigError),
         (("a", [1]), {"skip_reading_prefix_cache": 1}, ArgumentError),
+        (("a", [1, ("b",)]), {}, ArgumentError),
+        (("a", [1]), {"mm_inputs": 3}, ArgumentError),
+        (("a", [1]), {"mm_inputs": [("image", 0)]}, ArgumentError),
+        (("a", [1]), {"mm_inputs": [("image", -1, 2)]}, ConfigError),
+        (("a", [1], None), {"mm_inputs": [("image", 0)]}, ArgumentError),
+        (("a", [1], None), {"cache_salt": 3}, ArgumentError),
+        (("a", [1], None), {"cache_salt": ""}, ConfigError),
     ],
 )
 def test_refused(arguments: Any, options: Any, error: type[ConfigError]) -> None:
@@ -87,6 +94,16 @@ def test_a_token_that_stands_for_an_integer(hasher: BlockHasher | None) -> None:
     request.append_output_token_ids(token)
     assert request.all_token_ids == [3, 3]
     assert all(type(each) is int for each in request.all_token_ids)
+
+
+def test_inputs_are_taken_once() -> None:
+    image = ("image", 2, 9)
+    listed = TokenRequest("a", range(4), HASHER, mm_inputs=[image])
+    iterated: Any = iter([image])
+    request = TokenRequest("b", range(4), HASHER, mm_inputs=iterated)
+    for each in (listed, request):
+        each.append_output_token_ids(range(4, 12))
+    assert request.block_hashes == listed.block_hashes
 
 
 def test_bad_tokens_change_nothing() -> None:

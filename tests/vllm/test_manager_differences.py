@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 
-from benchmarks.manager_sides import Group, Setting, Side
-from blockpool import BlockStateError, ConfigError, OutOfBlocksError
-from tests.kv_cache.random_scheduler import PlainRequests
-from tests.kv_cache.scenarios import CROSS, SINK, chunked, full, mamba, sliding
+from benchmarks.manager_sides import Group, Side
+from tests.kv_cache.scenarios import SINK, chunked, full, mamba, sliding
+
+from .support import REQUESTS, computed, manager, request
 
 pytestmark = pytest.mark.peer
-
-REQUESTS = PlainRequests(4)
-
-
-def manager(side: Side, *groups: Group, num_blocks: int = 60, **more: Any) -> Any:
-    smallest = min(group.block_size for group in groups)
-    usual = {"hash_block_size": smallest, "max_model_len": 256, "enable_kv_cache_events": True}
-    return side.manager(Setting(groups, num_blocks, **{**usual, **more}))
-
-
-def request(name: str, token_ids: Sequence[int]) -> Any:
-    return REQUESTS.make(name, list(token_ids), 0, None)
-
-
-def computed(made: Any, request: Any) -> Any:
-    """A request whose tokens all have slots and are computed."""
-    made.allocate_slots(request, request.num_tokens - request.num_computed_tokens)
-    request.num_computed_tokens = request.num_tokens
-    return request
 
 
 def hit(side: Side, *groups: Group) -> int:
@@ -141,6 +119,26 @@ def test_no_event_when_nothing_is_stored(ours: Side, theirs: Side) -> None:
     assert numbers == {"vLLM": [0], "ours": []}
 
 
+def test_events_name_no_token_without_a_slot(ours: Side, theirs: Side) -> None:
+    named = {}
+    for side in (theirs, ours):
+        made = manager(side, full(), max_model_len=8)
+        assert made.allocate_slots(request("r", range(12)), 12).get_block_ids() == ([1, 2],)
+        (stored,) = made.take_events()
+        named[side.name] = stored.token_ids
+    assert named == {"vLLM": list(range(12)), "ours": list(range(8))}
+
+
+def test_align_mode_beyond_the_longest_request(ours: Side, theirs: Side) -> None:
+    taken = {}
+    for side in (theirs, ours):
+        made = manager(side, mamba("align"), max_model_len=8)
+        running = computed(made, request("r", range(8)))
+        REQUESTS.append(running, range(4))
+        taken[side.name] = made.allocate_slots(running, 4).get_block_ids()
+    assert taken == {"vLLM": ([2],), "ours": ([],)}
+
+
 def test_hits_of_all_groups_are_held_before_blocks_for_external_tokens_are_taken(
     ours: Side, theirs: Side
 ) -> None:
@@ -227,76 +225,3 @@ def test_asking_for_the_common_prefix_of_nobody_changes_nothing(ours: Side, thei
         answers[side.name] = [made.get_num_common_prefix_blocks(name)[0] for name in ("r", "nobody", "r")]
     # vLLM counts nobody as a request from then on, who shares nothing.
     assert answers == {"vLLM": [3, 0, 0], "ours": [3, 0, 3]}
-
-
-def test_a_request_admitted_twice(ours: Side, theirs: Side) -> None:
-    for side, error in ((theirs, AssertionError), (ours, ConfigError)):
-        made = manager(side, full())
-        running = computed(made, request("r", range(9)))
-        running.num_computed_tokens = 0
-        blocks, length = made.get_computed_blocks(running)
-        with pytest.raises(error):
-            made.allocate_slots(running, 1, length, blocks)
-        assert made.get_block_ids("r") == ([1, 2, 3],)
-
-
-def test_nothing_to_compute_is_a_value_error_of_both(ours: Side, theirs: Side) -> None:
-    for side in (theirs, ours):
-        made = manager(side, full())
-        with pytest.raises(ValueError, match="external"):
-            made.allocate_slots(request("r", range(8)), 0)
-        assert made.get_block_ids("r") == ([],)
-
-
-def test_blocks_of_another_pool(ours: Side, theirs: Side) -> None:
-    for side in (theirs, ours):
-        made, other = manager(side, full()), manager(side, full())
-        other.free(computed(other, request("r", range(8))))
-        second = request("second", range(9))
-        blocks, length = other.get_computed_blocks(second)
-        if side is theirs:  # the other pool's block 1 stands in the table, and ours is handed out as well
-            assert made.allocate_slots(second, 1, length, blocks).get_block_ids() == ([1],)
-            assert made.get_block_ids("second") == ([1, 2, 1],)
-        else:
-            with pytest.raises(BlockStateError):
-                made.allocate_slots(second, 1, length, blocks)
-            assert made.get_block_ids("second") == ([],)
-
-
-def test_a_prompt_longer_than_the_pool(ours: Side, theirs: Side) -> None:
-    made = manager(theirs, full(), num_blocks=5)
-    assert made.allocate_slots(request("r", range(40)), 40) is None  # and for ever
-    made = manager(ours, full(), num_blocks=5)
-    with pytest.raises(OutOfBlocksError) as caught:
-        made.allocate_slots(request("r", range(40)), 40)
-    assert (caught.value.wanted, caught.value.free) == (10, 4)
-
-
-def test_groups_that_can_never_hit_are_told_at_construction(
-    ours: Side, theirs: Side, caplog: pytest.LogCaptureFixture
-) -> None:
-    too_coarse: dict[str, Any] = {"hash_block_size": 4, "max_model_len": 40}
-    for side, told in ((theirs, False), (ours, True)):
-        caplog.clear()
-        manager(side, full(16), sliding(8, 12), **too_coarse)
-        assert ("nothing can hit: a prompt must have 49 tokens" in caplog.text) is told
-    made = manager(theirs, full(), CROSS)
-    with pytest.raises(ValueError, match="prefix caching is disabled"):
-        made.allocate_slots(request("r", range(8)), 8, num_encoder_tokens=4)
-    with pytest.raises(ConfigError, match="cross-attention"):
-        manager(ours, full(), CROSS)
-
-
-@pytest.mark.parametrize(
-    ("groups", "hash_block_size"), [((full(8),), 4), ((full(8), full(8)), 8)], ids=["finer", "equal"]
-)
-def test_settings_that_only_vllm_refuses(
-    ours: Side, theirs: Side, groups: tuple[Group, ...], hash_block_size: int
-) -> None:
-    with pytest.raises(AssertionError):
-        manager(theirs, *groups, hash_block_size=hash_block_size)
-    made = manager(ours, *groups, hash_block_size=hash_block_size)
-    maker = PlainRequests(hash_block_size)
-    first, second = (maker.make(name, list(range(20)), 0, None) for name in ("first", "second"))
-    made.free(computed(made, first))
-    assert made.get_computed_blocks(second)[1] == 16

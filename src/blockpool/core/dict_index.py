@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, cast, final
+from typing import cast, final
 
 from mypy_extensions import i64
 
@@ -11,10 +11,6 @@ from blockpool.core.group_index import Entry, GroupIndex
 from blockpool.core.refusals import cannot_index, is_own_null, not_own
 from blockpool.errors import ArgumentError
 
-FIRST_PIECE: Final = 16
-ONLY_BLOCKS: Final = {KVCacheBlock}
-BLOCKS_AND_NONE: Final = {KVCacheBlock, type(None)}
-
 
 @final
 class DictIndex(GroupIndex):
@@ -22,14 +18,15 @@ class DictIndex(GroupIndex):
 
     Nearly every hash has one block, which is stored bare; only a second one makes the entry a dict by block id, in the
     order of insertion. That keeps thousands of small dicts away from the garbage collector. Only those dicts are
-    counted, so that a hash with one block costs no count.
+    counted, and the blocks in them, so that a hash with one block costs no count.
     """
 
-    __slots__ = ("_num_later", "entries")
+    __slots__ = ("_num_dicts", "_num_later", "entries")
 
     def __init__(self) -> None:
         self.entries: dict[bytes, Entry] = {}
         self._num_later: int = 0
+        self._num_dicts: int = 0
 
     def get(self, block_hash: bytes) -> KVCacheBlock | None:
         """See `GroupIndex`."""
@@ -68,6 +65,7 @@ class DictIndex(GroupIndex):
         block = entry.pop(block_id, None)
         if not entry:
             del self.entries[block_hash]
+            self._num_dicts -= 1
         elif block is not None:
             self._num_later -= 1
         return block
@@ -83,47 +81,22 @@ class DictIndex(GroupIndex):
         return entry.get(block_id)
 
     def longest_prefix(self, block_hashes: list[object]) -> list[KVCacheBlock]:
-        """See `GroupIndex`."""
-        entries = self.entries
-        found = self._plain_prefix(block_hashes)
-        try:
-            for block_hash in cast("list[bytes]", block_hashes[len(found) :] if found else block_hashes):
-                entry = entries.get(block_hash)
-                if isinstance(entry, KVCacheBlock):
-                    found.append(entry)
-                elif entry is not None:
-                    found.append(next(iter(entry.values())))
-                elif isinstance(block_hash, bytes):
-                    break
-                else:
-                    raise TypeError
-        except TypeError:
-            raise ArgumentError("block_hashes", block_hashes[len(found)], "bytes are needed") from None
-        return found
+        """See `GroupIndex`.
 
-    def _plain_prefix(self, block_hashes: list[object]) -> list[KVCacheBlock]:
-        """The start of `longest_prefix`, as long as each hash is found, and with one block.
-
-        Written for the interpreted build: there is no Python code per hash. It takes pieces, larger and larger, and
-        stops before whatever is out of the ordinary.
+        Written for the interpreted build: there is no Python code per hash, and what was found before the first miss
+        stays in the list.
         """
-        found: list[KVCacheBlock] = []
-        get = cast("dict[object, KVCacheBlock | None]", self.entries).get
-        size = FIRST_PIECE
+        found: list[Entry] = []
         try:
-            while len(found) < len(block_hashes):
-                piece = list(map(get, block_hashes[len(found) : len(found) + size]))
-                kinds = set(map(type, piece))
-                if kinds == ONLY_BLOCKS:
-                    found += cast("list[KVCacheBlock]", piece)
-                    size *= 2
-                    continue
-                if kinds == BLOCKS_AND_NONE:
-                    found += cast("list[KVCacheBlock]", piece[: piece.index(None)])
-                break
-        except TypeError:  # what cannot be a key
-            pass
-        return found
+            found.extend(map(self.entries.__getitem__, cast("list[bytes]", block_hashes)))
+        except (KeyError, TypeError):  # not there, and what cannot be a key
+            if not isinstance(block_hashes[len(found)], bytes):
+                raise ArgumentError("block_hashes", block_hashes[len(found)], "bytes are needed") from None
+        if self._num_dicts > 0:
+            for position, kind in enumerate(map(type, found)):
+                if kind is dict:
+                    found[position] = next(iter(cast("dict[int, KVCacheBlock]", found[position]).values()))
+        return cast("list[KVCacheBlock]", found)
 
     def insert_range(
         self,
@@ -197,33 +170,40 @@ class DictIndex(GroupIndex):
         """Puts an entry in the place of whatever stands under the hash."""
         replaced = self.entries.get(block_hash)
         if replaced is not None:
-            self._num_later -= _num_later_of(replaced)
+            self._count(replaced, -1)
         self.entries[block_hash] = entry
-        self._num_later += _num_later_of(entry)
+        self._count(entry, 1)
 
     def discard(self, block_hash: bytes) -> bool:
         """See `GroupIndex`."""
         entry = self.entries.pop(block_hash, None)
         if entry is None:
             return False
-        self._num_later -= _num_later_of(entry)
+        self._count(entry, -1)
         return True
 
     def damage(self) -> str | None:
         """See `GroupIndex`."""
         num_later = 0
+        num_dicts = 0
         for block_hash, entry in self.entries.items():
-            if not isinstance(entry, KVCacheBlock) and not entry:
+            if isinstance(entry, KVCacheBlock):
+                continue
+            if not entry:
                 return f"nothing is under {block_hash.hex()}"
-            num_later += _num_later_of(entry)
+            num_dicts += 1
+            num_later += len(entry) - 1
         if num_later != self._num_later:
             return f"{self._num_later} later blocks are counted, {num_later} are there"
+        if num_dicts != self._num_dicts:
+            return f"{self._num_dicts} hashes with a dict are counted, {num_dicts} are there"
         return None
 
     def __len__(self) -> int:
         return len(self.entries)
 
-
-def _num_later_of(entry: Entry) -> int:
-    """Blocks beyond the first; -1 for an empty dict, which no hash should have."""
-    return 0 if isinstance(entry, KVCacheBlock) else len(entry) - 1
+    def _count(self, entry: Entry, change: int) -> None:
+        """Counts the dict of a hash, and its blocks beyond the first: -1 for an empty one, which none should have."""
+        if not isinstance(entry, KVCacheBlock):
+            self._num_later += change * (len(entry) - 1)
+            self._num_dicts += change

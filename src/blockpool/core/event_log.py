@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, cast, final
 
+from blockpool.core.arguments import as_choice
 from blockpool.core.block_hash import external_block_hash
 from blockpool.core.events import (
     MEDIUM_GPU,
@@ -16,6 +17,16 @@ from blockpool.core.events import (
 
 EVENT_GRANULARITIES: Final = ("every_copy", "last_copy")
 """Whether events tell of every block, as vLLM's do, or only of the first and the last under one key."""
+
+
+def as_granularity(value: object) -> str:
+    """One of `EVENT_GRANULARITIES`.
+
+    Raises:
+        ArgumentError: If it is no string.
+        ConfigError: If it is none of them.
+    """
+    return as_choice("event_granularity", value, EVENT_GRANULARITIES)
 
 
 @final
@@ -60,7 +71,7 @@ class EventLog:
     """Changes of one pool's index, in order. `events()` makes the events when somebody wants them.
 
     The pool writes to one log at a time. One that `take_event_log` has handed over is no longer written to, so another
-    thread may read it.
+    thread may read it: one thread, or each a `copy`, since `events` changes what the log keeps.
 
     Args:
         int_block_hashes: Whether events carry hashes as 64-bit unsigned integers, or as the digests themselves.
@@ -79,6 +90,13 @@ class EventLog:
     def successor(self) -> EventLog:
         """An empty log with the same settings."""
         return EventLog(self.int_block_hashes, self.batch_removes)
+
+    def copy(self) -> EventLog:
+        """Another log with the same content, which makes its events by itself. O(events made already)."""
+        other = self.successor()
+        other.records = self.records
+        other._events = self._events.copy()
+        return other
 
     def events(self) -> list[KVCacheEvent]:
         """All events so far: always the same list, to which later ones are added. Once O(what is new)."""

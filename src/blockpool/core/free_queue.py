@@ -180,14 +180,16 @@ class FreeKVCacheBlockQueue:
         Returns:
             How many of those that left have a hash.
         """
+        # What is usual is not counted: interpreted, a large count is a new object each time.
         num_uncached = 0
-        num_left = 0
+        num_stayed = 0
         # Blocks that were freed together leave together, youngest first: only the two ends of such a run are linked.
         before: KVCacheBlock | None = None
         after: KVCacheBlock | None = None
         for block in cast("list[KVCacheBlock]", blocks):
             if block.ref_cnt != 0:
                 block.ref_cnt += 1
+                num_stayed += 1
                 continue
             if block is not before:
                 if before is not None and after is not None:
@@ -196,16 +198,17 @@ class FreeKVCacheBlockQueue:
                 after = block.next_free_block
             before = block.prev_free_block
             if before is None:
+                num_stayed += 1
                 continue
             block.prev_free_block = None
             block.next_free_block = None
             block.ref_cnt = 1
-            num_left += 1
             if block._hash is None:
                 num_uncached += 1
         if before is not None and after is not None:
             before.next_free_block = after
             after.prev_free_block = before
+        num_left = len(blocks) - num_stayed
         self.num_free_blocks -= num_left
         return num_left - num_uncached
 
@@ -228,13 +231,14 @@ class FreeKVCacheBlockQueue:
         youngest = tail.prev_free_block
         assert youngest is not None
         last = youngest
-        num_uncached = 0
-        num_joined = 0
+        num_uncached = 0  # as in `claim`
+        num_apart = 0
         to_old_end: list[object] = []
         try:
             for position, block in enumerate(cast("list[KVCacheBlock]", blocks)):
                 if block._home != owner and block._home & OWNER_MASK != owner:
                     if is_own_null(block, owner):
+                        num_apart += 1
                         continue
                     self._undo_release(blocks, position, youngest)
                     raise not_own("ordered_blocks", block)
@@ -243,16 +247,18 @@ class FreeKVCacheBlockQueue:
                     if block._hash is None:
                         if uncached_first:
                             to_old_end.append(block)
+                            num_apart += 1
                             block.ref_cnt = 0
                             continue
                         num_uncached += 1
                     last.next_free_block = block
                     block.prev_free_block = last
                     last = block
-                    num_joined += 1
                 elif count < 0:
                     self._undo_release(blocks, position, youngest)
                     raise cannot_free(block, blocks.count(block))
+                else:
+                    num_apart += 1
                 block.ref_cnt = count
         except (AttributeError, TypeError):  # how both builds tell what is no block
             position = first_stranger(blocks)
@@ -260,6 +266,7 @@ class FreeKVCacheBlockQueue:
             raise not_own("ordered_blocks", blocks[position]) from None
         last.next_free_block = tail
         tail.prev_free_block = last
+        num_joined = len(blocks) - num_apart
         self.num_free_blocks += num_joined
         if to_old_end:
             self._insert_after(self.fake_free_list_head, to_old_end)

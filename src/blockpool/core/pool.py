@@ -8,19 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast, final
 
 from blockpool.core import invariants
-from blockpool.core.arguments import (
-    as_bool,
-    as_bytes,
-    as_choice,
-    as_count,
-    as_list,
-    as_optional_text,
-    as_size,
-)
+from blockpool.core.arguments import as_bool, as_bytes, as_count, as_list, as_optional_text, as_size
 from blockpool.core.block import KVCacheBlock, home_of
 from blockpool.core.block_hash import as_group_id, scale_factor
 from blockpool.core.block_map import BlockHashToBlockMap, map_for_pool
-from blockpool.core.event_log import EVENT_GRANULARITIES, EventLog
+from blockpool.core.event_log import EventLog, as_granularity
 from blockpool.core.events import KVCacheEvent
 from blockpool.core.free_queue import FreeKVCacheBlockQueue
 from blockpool.core.group_index import GroupIndex
@@ -99,7 +91,7 @@ class BlockPool:
         self.reuse_uncached_first: bool = as_bool("reuse_uncached_first", reuse_uncached_first)
         self.self_check: bool = as_bool("self_check", self_check)
         self.int_block_hashes: bool = as_bool("int_block_hashes", int_block_hashes)
-        self.event_granularity: str = as_choice("event_granularity", event_granularity, EVENT_GRANULARITIES)
+        self.event_granularity: str = as_granularity(event_granularity)
         self._last_copies: bool = self.event_granularity == "last_copy"
         self.fingerprint: str | None = as_optional_text("fingerprint", fingerprint)
         self._log: EventLog = EventLog(self.int_block_hashes, as_bool("batch_removes", batch_removes))
@@ -163,14 +155,14 @@ class BlockPool:
         """
         limit = MAX_BLOCKS if max_blocks is None else as_count("max_blocks", max_blocks)
         hashes = as_list("block_hashes", block_hashes, limit)
+        limit = len(hashes)
         found: list[list[KVCacheBlock]] = []
         for group_id in as_list("kv_cache_group_ids", kv_cache_group_ids):
-            blocks = self._index_of(group_id).longest_prefix(hashes)
-            if len(blocks) < len(hashes):
-                hashes = hashes[: len(blocks)]
-            found.append(blocks)
+            wanted = hashes if limit == len(hashes) else hashes[:limit]
+            found.append(self._index_of(group_id).longest_prefix(wanted))
+            limit = len(found[-1])
         for blocks in found:
-            del blocks[len(hashes) :]
+            del blocks[limit:]
         return tuple(found)
 
     def get_new_blocks(self, num_blocks: IntArg) -> list[KVCacheBlock]:
@@ -276,22 +268,28 @@ class BlockPool:
         """
         start = as_count("num_cached_blocks", num_cached_blocks)
         stop = as_count("num_full_blocks", num_full_blocks)
-        size = as_size("block_size", block_size)
-        factor = scale_factor(self.hash_block_size, size)
+        factor = scale_factor(self.hash_block_size, block_size)
         group_id = as_group_id(kv_cache_group_id)
         if start >= stop or not self.enable_caching:
             return
         all_blocks = as_list("blocks", blocks)
         if stop > len(all_blocks):
             raise ConfigError("num_full_blocks", stop, f"there are {len(all_blocks)} blocks")
+        self._index_full(request, all_blocks, start, stop, factor, group_id)
+
+    def _index_full(
+        self, request: Request, blocks: list[object], start: int, stop: int, factor: int, group_id: int
+    ) -> None:
+        """`cache_full_blocks` with numbers that are known to be right: the managers', say."""
         hashes, first = new_block_hashes(request, start, stop, factor)
         runs: list[object] = []
         if self.enable_kv_cache_events:
             known = self._index_of(group_id) if self._last_copies else None
-            runs = stored_runs(request, all_blocks, hashes, first, start, stop, size, known)
+            size = factor * self.hash_block_size
+            runs = stored_runs(request, blocks, hashes, first, start, stop, size, known)
         home = home_of(self.free_block_queue.owner, group_id)
         index = self.cached_block_hash_to_block.group(group_id)
-        self._num_cached_idle += index.insert_range(all_blocks, start, stop, hashes, first, home)
+        self._num_cached_idle += index.insert_range(blocks, start, stop, hashes, first, home)
         self._log.records.extend(runs)
         self._after_change()
 

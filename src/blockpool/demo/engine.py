@@ -20,7 +20,7 @@ from blockpool.demo.model_config import ModelConfig
 from blockpool.demo.paged_attention import PagedKVCache
 from blockpool.demo.request import EngineRequest
 from blockpool.demo.scheduler import Schedule, Scheduler
-from blockpool.errors import ConfigError
+from blockpool.errors import ArgumentError, ConfigError
 from blockpool.kv_cache import KVCacheManager, PrefixCacheStats
 
 
@@ -88,12 +88,17 @@ class Engine:
         num_computed_tokens: Tokens computed since the start, those that were computed again included.
 
     Raises:
+        ArgumentError: For an argument of the wrong type.
         ConfigError: If the pool is too small for one request of the model's greatest length.
     """
 
     def __init__(
         self, config: ModelConfig, settings: EngineSettings, collector: MetricsCollector | None = None
     ) -> None:
+        if not isinstance(config, ModelConfig):
+            raise ArgumentError("config", config, "a ModelConfig is needed")
+        if not isinstance(settings, EngineSettings):
+            raise ArgumentError("settings", settings, "EngineSettings are needed")
         needed = blocks_of_longest_request(config, settings.block_size, settings.max_num_scheduled_tokens)
         if settings.num_blocks < needed:
             reason = f"one request of {config.max_model_len} tokens needs {needed} blocks"
@@ -132,6 +137,8 @@ class Engine:
             ArgumentError: For a wrong type.
             ConfigError: For an empty or too long prompt, a token out of range, or an id that was there before.
         """
+        if not isinstance(request_id, str):
+            raise ArgumentError("request_id", request_id, "a string is needed")
         if request_id in self._request_ids:
             raise ConfigError("request_id", request_id, "was given before")
         prompt = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from blockpool.core.arguments import as_count, as_size
+from blockpool.core.arguments import as_count, as_list, as_size
 from blockpool.errors import ConfigError
 
 
@@ -39,10 +39,12 @@ class ModelConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for window in self.windows:
-            if window is not None:
-                as_size("windows", window)
-        if not self.windows:
+        windows = [
+            None if window is None else as_size("windows", window)
+            for window in as_list("windows", self.windows)
+        ]
+        object.__setattr__(self, "windows", tuple(windows))
+        if not windows:
             raise ConfigError("windows", self.windows, "there must be at least one layer")
         for field in (
             "vocab_size", "hidden_size", "num_heads", "num_kv_heads", "head_size", "intermediate_size", "max_model_len"

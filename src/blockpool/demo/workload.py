@@ -50,9 +50,10 @@ def make_workload(num_requests: int, seed: int, vocab_size: int) -> list[DemoPro
         ConfigError: For a number out of range.
     """
     source = random.Random(as_count("seed", seed))
+    num_tokens = as_size("vocab_size", vocab_size)
 
     def tokens(count: int) -> list[int]:
-        return [source.randrange(vocab_size) for _ in range(count)]
+        return [source.randrange(num_tokens) for _ in range(count)]
 
     systems = [tokens(count) for count in _SYSTEM_PROMPT_TOKENS]
     prompts: list[DemoPrompt] = []

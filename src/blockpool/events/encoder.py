@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
+from operator import index
 from typing import Any, Final, final
 
 import msgspec
 
-from blockpool.core.arguments import as_choice
+from blockpool.core.arguments import as_choice, as_int
 from blockpool.core.build import COMPILED
 from blockpool.core.event_log import EventLog
 from blockpool.core.event_writer import EventWriter
 from blockpool.core.events import AllBlocksCleared, BlockRemoved, BlockStored
-from blockpool.errors import ArgumentError
+from blockpool.errors import ArgumentError, ConfigError
+from blockpool.events.durations import as_moment
 from blockpool.events.wire_events import (
     REMOVED_DETAILS,
     REMOVED_FIELDS,
@@ -34,6 +36,15 @@ ARRAY_DETAILS: Final = STORED_DETAILS[:4]
 """What the array dialect has a place for; the rest exists in maps only."""
 
 
+def _as_plain(value: object) -> int:
+    """What msgpack does not know, but stands for an integer, such as NumPy's: requests may have such tokens."""
+    return index(value)  # type: ignore[arg-type]
+
+
+ENCODE: Final[Callable[[Any], bytes]] = msgspec.msgpack.Encoder(enc_hook=_as_plain).encode
+"""Writes any value as msgpack."""
+
+
 @final
 class EventEncoder:
     """Writes the events of a pool, and decoded ones, byte for byte as vLLM does.
@@ -49,7 +60,7 @@ class EventEncoder:
     def __init__(self, dialect: str = "array") -> None:
         self.dialect: str = as_choice("dialect", dialect, DIALECTS)
         self._written = _array_of if self.dialect == "array" else map_of
-        self._encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
+        self._encode: Callable[[Any], bytes] = ENCODE
         self._writer = EventWriter(self._encode) if COMPILED and self.dialect == "array" else None
 
     def encode(
@@ -65,17 +76,23 @@ class EventEncoder:
             data_parallel_rank: Of the publisher, or None.
 
         Raises:
-            ArgumentError: For what is no event, and for fields that no dialect can carry.
+            ArgumentError: For what is no event, for fields that no dialect can carry, for a time or a rank that is no
+                number.
+            ConfigError: For a time that no float can hold, and a rank that msgpack cannot.
         """
+        seconds = as_moment("ts", ts)
+        rank = None if data_parallel_rank is None else as_int("data_parallel_rank", data_parallel_rank)
+        if rank is not None and not -(1 << 63) <= rank < 1 << 64:
+            raise ConfigError("data_parallel_rank", rank, "has more than 64 bits")
         if isinstance(events, EventLog):
             if self._writer is not None:
                 array = self._writer.array_of(events)
                 if array is not None:
-                    return b"\x93\xcb" + _PACK_DOUBLE(ts) + array + self._encode(data_parallel_rank)
+                    return b"\x93\xcb" + _PACK_DOUBLE(seconds) + array + self._encode(rank)
             events = events.events()
         written = self._written
         try:
-            return self._encode((float(ts), [written(event) for event in events], data_parallel_rank))
+            return self._encode((seconds, [written(event) for event in events], rank))
         except (TypeError, ValueError, OverflowError, AttributeError) as error:
             raise ArgumentError("events", events, f"they cannot be written: {error}") from None
 

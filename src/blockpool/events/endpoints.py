@@ -31,6 +31,14 @@ class Endpoint(NamedTuple):
         """Whether a publisher binds it by the rule: `*`, `::`, ipc and inproc are bound, all else is connected."""
         return self.transport != "tcp" or "*" in self.address or "::" in self.address
 
+    @property
+    def is_anywhere(self) -> bool:
+        """Whether it stands for all addresses of this machine, or any port: to be bound, nowhere to connect to."""
+        if self.transport != "tcp":
+            return False
+        host, _, port = self.address.removeprefix("tcp://").rpartition(":")
+        return host in ("*", "::", "[::]") or port == "*"
+
 
 def as_endpoint(field: str, value: object) -> Endpoint:
     """An address that ZeroMQ will understand: tcp://host:port, ipc://path or inproc://name.
@@ -57,10 +65,25 @@ def as_endpoint(field: str, value: object) -> Endpoint:
     return Endpoint(value, transport)
 
 
+def as_peer(field: str, value: object) -> Endpoint:
+    """An address that can be connected to.
+
+    Raises:
+        ArgumentError: If it is no string.
+        ConfigError: If it is not well formed, or nobody can be there: `*`, `::`, port 0.
+    """
+    endpoint = as_endpoint(field, value)
+    if endpoint.is_anywhere or endpoint.address == "ipc://*":
+        raise ConfigError(field, value, "is no address to connect to")
+    if endpoint.transport == "tcp" and int(endpoint.address.rpartition(":")[2]) == 0:
+        raise ConfigError(field, value, "is no address to connect to: it has port 0")
+    return endpoint
+
+
 def offset_endpoint(endpoint: str, data_parallel_rank: int) -> str:
     """The address of one data-parallel rank: a tcp port rises by the rank, other addresses get `_dp<rank>`.
 
-    Ports 0 and `*`, which the system chooses, stay.
+    Ports 0 and `*`, and the path `*`, which the system chooses, stay.
 
     Raises:
         ArgumentError: For a wrong type.
@@ -69,6 +92,8 @@ def offset_endpoint(endpoint: str, data_parallel_rank: int) -> str:
     checked = as_endpoint("endpoint", endpoint)
     rank = as_count("data_parallel_rank", data_parallel_rank)
     if rank == 0:
+        return endpoint
+    if endpoint == "ipc://*":
         return endpoint
     if checked.transport != "tcp":
         return as_endpoint("endpoint", f"{endpoint}_dp{rank}").address

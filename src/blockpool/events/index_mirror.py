@@ -11,9 +11,8 @@ from blockpool.core.block_hash import external_block_hash
 from blockpool.core.event_log import EventLog, StoredRun
 from blockpool.core.events import MEDIUM_GPU, AllBlocksCleared, BlockRemoved, BlockStored
 from blockpool.errors import ArgumentError
+from blockpool.events.encoder import ENCODE
 from blockpool.events.wire_events import AnyEvent, ClearedEvent, MapStoredEvent, RemovedEvent, StoredEvent
-
-_encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class Settings(NamedTuple):
@@ -152,7 +151,7 @@ class IndexMirror:
             if extra_keys is not None and position < len(extra_keys):
                 keys = extra_keys[position]
             block = tokens[start:stop]
-            copy: Copy = (parent, _encode(block) if pack else block, settings, keys)
+            copy: Copy = (parent, ENCODE(block) if pack else block, settings, keys)
             others = copies.get(block_hash)
             copies[block_hash] = (copy,) if others is None else (*others, copy)
             parent = block_hash
@@ -206,7 +205,7 @@ class IndexSnapshot:
 
 
 def _packed(tokens: bytes | list[Any]) -> bytes:
-    return tokens if isinstance(tokens, bytes) else _encode(tokens)
+    return tokens if isinstance(tokens, bytes) else ENCODE(tokens)
 
 
 def _settings_of(event: StoredEvent) -> Settings:

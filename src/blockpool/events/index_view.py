@@ -39,12 +39,15 @@ class IndexView:
         """Does what the events say. A batch whose `reset` is true first makes the source forgotten. O(hashes).
 
         Raises:
-            ArgumentError: If something in it is no event.
+            ArgumentError: If it is no batch, or something in it is no event.
         """
+        events = getattr(batch, "events", None)
+        if not isinstance(events, Iterable):
+            raise ArgumentError("batch", batch, "a batch of events is needed")
         if getattr(batch, "reset", False):
             self.forget(source)
         media = self._counts.setdefault(source, {})
-        for event in batch.events:
+        for event in events:
             if isinstance(event, (BlockRemoved, RemovedEvent)):
                 self._remove(media.setdefault(event.medium, {}), event.block_hashes)
             elif isinstance(event, (BlockStored, StoredEvent)):

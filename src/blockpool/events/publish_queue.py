@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from typing import NamedTuple, TypeAlias, final
+from weakref import WeakSet
 
 from blockpool.core.event_log import EventLog
 from blockpool.events.index_mirror import IndexMirror
 from blockpool.events.wire_events import AnyEvent
 
 Events: TypeAlias = "EventLog | list[AnyEvent]"
+
+
+_QUEUES: WeakSet[PublishQueue] = WeakSet()
 
 
 class PendingBatch(NamedTuple):
@@ -57,13 +62,14 @@ class PublishQueue:
         self._max_size = max_size
         self._keep_changes = keep_changes
         self._items: deque[PendingBatch | SkippedBatches] = deque()
-        self._lock = threading.Lock()
-        self._something = threading.Condition(self._lock)
-        self._nothing = threading.Condition(self._lock)
+        self._make_locks()
         self._closed = False
+        _QUEUES.add(self)
         self._busy = False
         self.next_seq: int = 0
         self.num_dropped: int = 0
+        self.num_waiting: int = 0
+        """Batches that are to be sent; those that were dropped have an entry, too, but wait for nothing."""
 
     def __len__(self) -> int:
         return len(self._items)
@@ -81,6 +87,7 @@ class PublishQueue:
             self.next_seq += 1
             if len(self._items) < self._max_size:
                 self._items.append(PendingBatch(seq, ts, events))
+                self.num_waiting += 1
             else:
                 self._drop(seq, events)
             self._something.notify()
@@ -97,7 +104,10 @@ class PublishQueue:
             if not self._items:
                 return None
             self._busy = True
-            return self._items.popleft()
+            item = self._items.popleft()
+            if isinstance(item, PendingBatch):
+                self.num_waiting -= 1
+            return item
 
     def wait_until_empty(self, timeout: float) -> bool:
         """Whether everything was taken and dealt with within so many seconds."""
@@ -119,10 +129,21 @@ class PublishQueue:
         """Drops what still waits. For the thread, at its end."""
         with self._lock:
             self._closed = True
-            self.num_dropped += sum(isinstance(item, PendingBatch) for item in self._items)
+            self.num_dropped += self.num_waiting
+            self.num_waiting = 0
             self._items.clear()
             self._busy = False
             self._nothing.notify_all()
+
+    def _make_locks(self) -> None:
+        self._lock = threading.Lock()
+        self._something = threading.Condition(self._lock)
+        self._nothing = threading.Condition(self._lock)
+
+    def _close_after_fork(self) -> None:
+        """In a forked process nobody sends: the thread was not forked, and may have held the lock."""
+        self._make_locks()
+        self.dispose()
 
     def _drop(self, seq: int, events: Events) -> None:
         self.num_dropped += 1
@@ -131,3 +152,12 @@ class PublishQueue:
             last = SkippedBatches(IndexMirror(whole=False) if self._keep_changes else None)
             self._items.append(last)
         last.add(seq, events)
+
+
+def _after_fork() -> None:
+    for queue in list(_QUEUES):
+        queue._close_after_fork()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)

@@ -13,8 +13,9 @@ from blockpool.core.arguments import as_bool, as_choice, as_count, as_optional_t
 from blockpool.core.event_log import EventLog
 from blockpool.core.events import AllBlocksCleared, BlockRemoved, BlockStored
 from blockpool.errors import ArgumentError, BlockPoolError, ConfigError
+from blockpool.events.durations import as_moment, as_timeout
 from blockpool.events.encoder import DIALECTS, EventEncoder
-from blockpool.events.endpoints import as_endpoint, as_topic, offset_endpoint
+from blockpool.events.endpoints import MAX_PORT, as_endpoint, as_peer, as_topic, offset_endpoint
 from blockpool.events.publish_queue import PublishQueue
 from blockpool.events.publisher_thread import PublisherThread
 from blockpool.events.replay_protocol import SyncHead
@@ -29,7 +30,7 @@ from blockpool.events.wire_events import (
     StoredEvent,
 )
 
-MAX_HWM: Final = 0x7FFFFFFF
+MAX_COUNT: Final = 0x7FFFFFFF
 _EVENT_TYPES: Final = frozenset(
     (
         BlockStored,
@@ -128,16 +129,14 @@ class EventPublisher:
         clock: Callable[[], float] = time.time,
         context: Context | None = None,
     ) -> None:
-        self.data_parallel_rank: int = as_count("data_parallel_rank", data_parallel_rank)
+        self.data_parallel_rank: int = _bounded("data_parallel_rank", data_parallel_rank, 0, MAX_PORT)
         self.topic: str = topic
         topic_frame = as_topic("topic", topic)
         self.dialect: str = as_choice("dialect", dialect, DIALECTS)
         with_topic = dialect == "map" if replay_topic is None else as_bool("replay_topic", replay_topic)
-        max_kept = as_count("buffer_steps", buffer_steps)
-        max_waiting = as_size("max_queue_size", max_queue_size)
-        high_water = as_count("hwm", hwm)
-        if high_water > MAX_HWM:
-            raise ConfigError("hwm", high_water, f"must be at most {MAX_HWM}")
+        max_kept = _bounded("buffer_steps", buffer_steps, 0)
+        max_waiting = _bounded("max_queue_size", max_queue_size, 1)
+        high_water = _bounded("hwm", hwm, 0)
         self.fingerprint: str | None = as_optional_text("fingerprint", fingerprint)
         if not callable(clock):
             raise ArgumentError("clock", clock, "a function is needed")
@@ -145,10 +144,14 @@ class EventPublisher:
         with_mirror = as_bool("snapshots", snapshots) and replay_endpoint is not None
         where = as_endpoint("endpoint", offset_endpoint(endpoint, self.data_parallel_rank))
         bound = where.is_bound if bind is None else as_bool("bind", bind)
+        if not bound:
+            as_peer("endpoint", where.address)
         replay = None
         if replay_endpoint is not None:
             checked = as_endpoint("replay_endpoint", replay_endpoint).address
             replay = as_endpoint("replay_endpoint", offset_endpoint(checked, self.data_parallel_rank))
+        if context is None and "inproc" in (where.transport, None if replay is None else replay.transport):
+            raise ConfigError("context", None, "inproc needs the context that is shared")
         self.epoch: str = uuid.uuid4().hex
         zmq_context, owned = as_context(context)
         try:
@@ -185,7 +188,7 @@ class EventPublisher:
     def publish(self, events: EventLog | list[AnyEvent], ts: float | None = None) -> int | None:
         """Takes one batch: what `take_event_log` or `take_events` gives. Never waits.
 
-        The list is read later by another thread: do not change it.
+        The list is read later by another thread: do not change it. A log remains the caller's.
 
         Args:
             events: The batch. An empty one is passed over.
@@ -196,6 +199,7 @@ class EventPublisher:
 
         Raises:
             ArgumentError: For a wrong type.
+            ConfigError: For a time that no float can hold.
             BlockPoolError: If the publisher is closed.
         """
         if not isinstance(events, (EventLog, list)):
@@ -204,30 +208,37 @@ class EventPublisher:
             for event in events:
                 if type(event) not in _EVENT_TYPES:
                     raise ArgumentError("events", event, "an event is needed")
-        if ts is None:
-            ts = self._clock()
-        elif isinstance(ts, bool) or not isinstance(ts, (int, float)):
-            raise ArgumentError("ts", ts, "a number of seconds is needed")
+        moment = as_moment("clock", self._clock()) if ts is None else as_moment("ts", ts)
         if not len(events):
             return None
-        seq = self._queue.put(ts, events)
+        if isinstance(events, EventLog):
+            events = events.copy()  # the caller, or another publisher, may make its events meanwhile
+        seq = self._queue.put(moment, events)
         if seq < 0:
             raise BlockPoolError("the publisher is closed")
         return seq
 
     def flush(self, timeout: float = 1.0) -> bool:
-        """Waits until all that was published has been handed to ZeroMQ; False if `timeout` seconds do not suffice."""
-        return self._queue.wait_until_empty(timeout)
+        """Waits until all that was published has been handed to ZeroMQ; False if `timeout` seconds do not suffice.
+
+        Raises:
+            ArgumentError, ConfigError: If `timeout` is no number.
+        """
+        return self._queue.wait_until_empty(as_timeout("timeout", timeout))
 
     def close(self, timeout: float = 1.0) -> bool:
         """Sends what waits, as far as it goes in `timeout` seconds, and gives the sockets back. May be called twice.
 
         Returns:
             Whether all was handed to ZeroMQ and the thread has ended.
+
+        Raises:
+            ArgumentError, ConfigError: If `timeout` is no number; nothing was closed.
         """
-        self._worker.deadline = time.monotonic() + max(timeout, 0.0)
+        seconds = as_timeout("timeout", timeout)
+        self._worker.deadline = time.monotonic() + seconds
         self._queue.close()
-        self._thread.join(timeout + self._worker.GRACE_SECONDS)
+        self._thread.join(seconds + self._worker.GRACE_SECONDS)
         return not self._thread.is_alive() and self._worker.finished
 
     def stats(self) -> PublisherStats:
@@ -238,7 +249,7 @@ class EventPublisher:
             num_sent=worker.num_sent,
             num_dropped=self._queue.num_dropped,
             num_failed=worker.num_failed,
-            num_waiting=len(self._queue),
+            num_waiting=self._queue.num_waiting,
             num_kept=len(worker.history),
             num_snapshot_hashes=0 if worker.mirror is None else len(worker.mirror),
             num_replays=0 if server is None else server.num_replays,
@@ -258,3 +269,11 @@ class EventPublisher:
     def _describe(self, kind: str, seq: int) -> SyncHead:
         next_seq = self._worker.history.next_seq
         return SyncHead(kind, self.epoch, next_seq, seq, self.fingerprint, self.topic)  # type: ignore[arg-type]
+
+
+def _bounded(field: str, value: object, least: int, most: int = MAX_COUNT) -> int:
+    """An integer between the two."""
+    number = as_size(field, value) if least else as_count(field, value)
+    if number > most:
+        raise ConfigError(field, number, f"must be at most {most}")
+    return number

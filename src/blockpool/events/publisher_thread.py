@@ -9,6 +9,7 @@ from typing import Any, ClassVar, final
 
 import zmq
 
+from blockpool.events.durations import milliseconds
 from blockpool.events.encoder import EventEncoder
 from blockpool.events.index_mirror import IndexMirror
 from blockpool.events.publish_queue import PendingBatch, PublishQueue, SkippedBatches
@@ -140,9 +141,9 @@ class PublisherThread:
 
     def _close(self) -> None:
         """What ZeroMQ still holds may leave until the deadline."""
-        left = 0.0 if self.deadline is None else max(self.deadline - time.monotonic(), 0.0)
+        left = 0.0 if self.deadline is None else self.deadline - time.monotonic()
         self._queue.dispose()
-        self._pub.close(int(left * 1000))
+        self._pub.close(milliseconds(left))
         if self._router is not None:
             self._router.close(0)
         if self._own_context is not None:

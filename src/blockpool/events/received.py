@@ -12,7 +12,7 @@ class SourceAddress(NamedTuple):
     """Where one publisher is found.
 
     Attributes:
-        endpoint: Where it publishes. Connected; tcp with `*` or `::` is bound, for publishers that connect.
+        endpoint: Where it publishes. Connected; tcp at `*` or `[::]` is bound, for publishers that connect.
         replay_endpoint: Where it answers, or None: then what is missed stays missed.
     """
 

@@ -16,6 +16,9 @@ SEQ_BYTES: Final = 8
 END_SEQ: Final = b"\xff" * SEQ_BYTES
 """In the place of the sequence number in the last frame of an answer."""
 
+MAX_SEQ: Final = 2**64 - 2
+"""No batch has so high a number: the next one can be asked for, and still is not the end's."""
+
 NOTHING_YET: Final = -1
 
 
@@ -113,6 +116,15 @@ def read_request(frames: list[bytes]) -> int | SyncRequest | None:
 def read_head(frame: bytes) -> SyncHead | None:
     """The head of our answer, or None for garbage."""
     try:
-        return _head.decode(frame)
+        head = _head.decode(frame)
     except (msgspec.DecodeError, RecursionError):
         return None
+    return head if NOTHING_YET <= head.seq < head.next_seq <= MAX_SEQ else None
+
+
+def read_seq(frame: bytes) -> int | None:
+    """The number of a batch, or None for garbage: it may be followed by another number, and is not the end's."""
+    if len(frame) != SEQ_BYTES:
+        return None
+    seq = int.from_bytes(frame, "big")
+    return seq if seq < MAX_SEQ else None

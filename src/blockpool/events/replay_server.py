@@ -68,12 +68,13 @@ class History:
         return list(islice(self._batches, max(start - self.first_seq, 0), None))
 
 
-class _Answer:
-    """Messages for one client, some of them sent."""
+class _Client:
+    """What one client is still to get: its answers in order, of the first of which some may have been sent."""
 
-    def __init__(self, messages: Iterator[list[bytes]]) -> None:
-        self.messages = messages
+    def __init__(self, now: float) -> None:
+        self.answers: deque[Iterator[list[bytes]]] = deque()
         self.unsent: list[bytes] | None = None
+        self.last_progress = now
 
 
 @final
@@ -90,6 +91,7 @@ class ReplayServer:
         with_topic: Whether plain answers have the layout of 0.32.
         data_parallel_rank: For snapshots.
         clock: Time for snapshots, seconds since 1970.
+        monotonic: Seconds, to see who has stopped reading.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class ReplayServer:
         with_topic: bool,
         data_parallel_rank: int,
         clock: Callable[[], float],
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._router = router
         self._history = history
@@ -113,8 +116,9 @@ class ReplayServer:
         self._with_topic = with_topic
         self._rank = data_parallel_rank
         self._clock = clock
-        self._answers: dict[bytes, deque[_Answer]] = {}
-        self._last_progress: float = time.monotonic()
+        self._monotonic = monotonic
+        self._clients: dict[bytes, _Client] = {}
+        self._leaves_requests = False
         self.num_replays: int = 0
         self.num_snapshots: int = 0
         self.num_gone: int = 0
@@ -122,42 +126,47 @@ class ReplayServer:
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is not sent to its end."""
-        return bool(self._answers)
+        """Whether there is more to do at once: an answer is not sent to its end, or requests were left waiting."""
+        return bool(self._clients) or self._leaves_requests
 
     def step(self) -> None:
         """Takes some requests, sends some messages; never waits."""
+        self._leaves_requests = False
         for _ in range(MAX_REQUESTS_PER_STEP):
             try:
                 identity, *frames = self._router.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 break
             self._receive(identity, frames)
-        for identity in list(self._answers):
+        else:
+            self._leaves_requests = True
+        now = self._monotonic() if self._clients else 0.0
+        for identity, client in list(self._clients.items()):
             try:
-                self._send_some(identity)
+                is_served = self._send_some(identity, client, now)
             except Exception:
                 logger.exception("an answer on the replay socket was given up")
-                self._answers.pop(identity, None)
                 self.num_refused += 1
-        if self._answers and time.monotonic() - self._last_progress > SECONDS_WITHOUT_PROGRESS:
-            self.num_refused += len(self._answers)
-            self._answers.clear()
+                is_served = True
+            if not is_served and now - client.last_progress > SECONDS_WITHOUT_PROGRESS:
+                self.num_refused += 1
+                is_served = True
+            if is_served:
+                del self._clients[identity]
 
     def _receive(self, identity: bytes, frames: list[bytes]) -> None:
         request = read_request(frames)
-        waiting = self._answers.get(identity)
-        if request is None or (waiting is None and len(self._answers) >= MAX_CLIENTS):
+        client = self._clients.get(identity)
+        if request is None or (client is None and len(self._clients) >= MAX_CLIENTS):
             self.num_refused += 1
             return
-        if waiting is None:
-            waiting = self._answers[identity] = deque()
-            self._last_progress = time.monotonic()
-        elif len(waiting) >= MAX_ANSWERS_PER_CLIENT:
+        if client is None:
+            client = self._clients[identity] = _Client(self._monotonic())
+        elif len(client.answers) >= MAX_ANSWERS_PER_CLIENT:
             self.num_refused += 1
             return
-        waiting.append(
-            _Answer(self._sync(request) if isinstance(request, SyncRequest) else self._plain(request))
+        client.answers.append(
+            self._sync(request) if isinstance(request, SyncRequest) else self._plain(request)
         )
 
     def _plain(self, start: int) -> Iterator[list[bytes]]:
@@ -197,24 +206,22 @@ class ReplayServer:
         while chunk := list(islice(events, BLOCKS_PER_SNAPSHOT_BATCH)):
             yield self._encoder.encode(self._clock(), chunk, self._rank)
 
-    def _send_some(self, identity: bytes) -> None:
-        waiting = self._answers[identity]
+    def _send_some(self, identity: bytes, client: _Client, now: float) -> bool:
+        """Sends what ZeroMQ takes, up to a limit; whether nothing is left to be sent."""
         for _ in range(MESSAGES_PER_STEP):
-            answer = waiting[0]
-            message = answer.unsent or next(answer.messages, None)
+            message = client.unsent or next(client.answers[0], None)
             if message is None:
-                waiting.popleft()
-                if not waiting:
-                    del self._answers[identity]
-                    return
+                client.answers.popleft()
+                if not client.answers:
+                    return True
                 continue
             try:
                 self._router.send_multipart([identity, *message], zmq.NOBLOCK)
             except zmq.Again:  # its queue is full: it reads more slowly than we send
-                answer.unsent = message
-                return
+                client.unsent = message
+                return False
             except zmq.ZMQError:  # it is gone
-                del self._answers[identity]
-                return
-            answer.unsent = None
-            self._last_progress = time.monotonic()
+                return True
+            client.unsent = None
+            client.last_progress = now
+        return False

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import socket as system
+import socket as unix
 import stat
 from typing import Any, TypeAlias
 
 import zmq
 
 from blockpool.errors import ArgumentError, EndpointError
-from blockpool.events.endpoints import Endpoint
+from blockpool.events.endpoints import Endpoint, as_endpoint
 
 Context: TypeAlias = "zmq.Context[zmq.Socket[bytes]]"
 
@@ -55,6 +55,20 @@ def open_router(context: Context, endpoint: Endpoint) -> tuple[zmq.Socket[bytes]
     return _attach(router, endpoint, True)
 
 
+def open_dealer(context: Context, endpoint: str) -> zmq.Socket[bytes]:
+    """A DEALER socket that asks at that address.
+
+    Raises:
+        EndpointError: If there can be no connection to it.
+    """
+    try:
+        dealer = context.socket(zmq.DEALER)
+    except zmq.ZMQError as error:  # as many sockets as there may be
+        raise EndpointError(endpoint, str(error.strerror)) from None
+    dealer.setsockopt(zmq.LINGER, 0)
+    return _attach(dealer, as_endpoint("endpoint", endpoint), False)[0]
+
+
 def _attach(socket: zmq.Socket[Any], endpoint: Endpoint, bind: bool) -> tuple[zmq.Socket[Any], str]:
     """Binds or connects; the socket is closed if that fails."""
     if "[" in endpoint.address or "::" in endpoint.address:
@@ -63,7 +77,10 @@ def _attach(socket: zmq.Socket[Any], endpoint: Endpoint, bind: bool) -> tuple[zm
         if not bind:
             socket.connect(endpoint.address)
             return socket, endpoint.address
-        _spare_what_is_there(endpoint)
+        if endpoint.transport == "ipc" and _is_of_another_kind(endpoint.address.removeprefix("ipc://")):
+            raise EndpointError(endpoint.address, "a file that is no socket is there")
+        if endpoint.transport == "ipc" and _is_served(endpoint.address.removeprefix("ipc://")):
+            raise zmq.ZMQError(zmq.EADDRINUSE)
         socket.bind(endpoint.address)
     except zmq.ZMQError as error:
         socket.close(0)
@@ -74,28 +91,29 @@ def _attach(socket: zmq.Socket[Any], endpoint: Endpoint, bind: bool) -> tuple[zm
     bound = socket.getsockopt(zmq.LAST_ENDPOINT)
     assert isinstance(bound, bytes)
     text = bound.rstrip(b"\0").decode()
-    return socket, text if endpoint.transport == "tcp" else endpoint.address
+    return socket, text if endpoint.transport == "tcp" or endpoint.address == "ipc://*" else endpoint.address
 
 
-def _spare_what_is_there(endpoint: Endpoint) -> None:
-    """Refuses an ipc path with a file, or with a socket that somebody answers: ZeroMQ would delete either to bind."""
-    if endpoint.transport != "ipc":
-        return
-    path = endpoint.address.removeprefix("ipc://")
-    if path.startswith("@"):  # no file: a name that the kernel keeps, and keeps apart
-        return
+def _is_of_another_kind(path: str) -> bool:
+    """Whether something stands at that path that is no socket: ZeroMQ would delete it to bind."""
+    if path.startswith(("@", "*")):
+        return False
     try:
-        mode = os.lstat(path).st_mode
-    except OSError:
-        return  # nothing is there; what else may be wrong the bind will say
-    if not stat.S_ISSOCK(mode):
-        raise EndpointError(endpoint.address, "a file that is no socket is there")
-    with system.socket(system.AF_UNIX, system.SOCK_STREAM) as caller:
-        caller.settimeout(1.0)
+        return not stat.S_ISSOCK(os.lstat(path).st_mode)
+    except OSError:  # nothing is there; what else may be wrong the bind will say
+        return False
+
+
+def _is_served(path: str) -> bool:
+    """Whether somebody listens at that path: ZeroMQ would take it from him without a word."""
+    if path.startswith(("@", "*")) or not hasattr(unix, "AF_UNIX"):
+        return False
+    with unix.socket(unix.AF_UNIX) as probe:
+        probe.setblocking(False)
         try:
-            caller.connect(path)
-        except ConnectionRefusedError:
-            return  # left over from somebody who is gone
+            probe.connect(path)
+        except BlockingIOError:
+            return True
         except OSError:
-            pass
-    raise EndpointError(endpoint.address, "Address already in use")
+            return False
+    return True

@@ -18,8 +18,11 @@ from blockpool.events.sync_client import Ended, SyncClient
 MESSAGES_PER_STEP: Final = 64
 RETRY_SECONDS: Final = 0.05
 MAX_RETRY_SECONDS: Final = 1.0
+CONNECT_SECONDS: Final = 10.0
+"""ZeroMQ says nothing when a name cannot be resolved, and little when nobody speaks at the other end."""
 SYNC_ATTEMPTS: Final = 3
 FIRST_CHECK_SECONDS: Final = 0.1
+MAX_DOUBLINGS: Final = 6
 _LOST: Final = (
     zmq.EVENT_DISCONNECTED
     | zmq.EVENT_CLOSED
@@ -84,11 +87,13 @@ class SourceLink:
         self._client: SyncClient | None = None
         self._is_plain = False
         self._attempts = 0
+        self._num_unanswered = 0
         self._wait = check_seconds
         self._sync_deadline = 0.0
         self._check_at: float | None = None
         self._retry_seconds = RETRY_SECONDS
         self._retry_at: float | None = None
+        self._connect_by: float | None = None
         self._open()
 
     # -------------------------------------------------------------------------------------------- for the poller
@@ -102,6 +107,8 @@ class SourceLink:
         """When `step` has something to do even if nothing comes in."""
         if self._retry_at is not None:
             return self._retry_at
+        if self._connect_by is not None:
+            return self._connect_by
         return self._check_at if self._client is None else self._sync_deadline
 
     def step(self, ready: Ready) -> None:
@@ -117,6 +124,8 @@ class SourceLink:
             self._retry_at = None
             self._open()
         self._watch()
+        if self._connect_by is not None and now >= self._connect_by:
+            self._lost()
         if self._client is not None:
             self._read_answer(self._client, ready)
         elif self._sub is not None:
@@ -137,6 +146,7 @@ class SourceLink:
             self._sub = None
         self._retry_at = None
         self._check_at = None
+        self._connect_by = None
 
     # ------------------------------------------------------------------------------------------------ connections
 
@@ -149,7 +159,7 @@ class SourceLink:
             sub.setsockopt(option, value)
         if "[" in self._endpoint.address or "::" in self._endpoint.address:
             sub.setsockopt(zmq.IPV6, 1)
-        bound = self._endpoint.transport == "tcp" and self._endpoint.is_bound
+        bound = self._endpoint.is_anywhere
         watched = not bound and self._endpoint.transport != "inproc"
         try:
             if watched:
@@ -166,7 +176,9 @@ class SourceLink:
             sub.close(0)
             raise EndpointError(self._endpoint.address, str(error.strerror)) from None
         self._sub = sub
-        if not watched:
+        if watched:
+            self._connect_by = self._clock() + CONNECT_SECONDS
+        else:
             self._connected()
 
     def _watch(self) -> None:
@@ -180,11 +192,16 @@ class SourceLink:
                 self._retry_seconds = RETRY_SECONDS
                 self._connected()
             else:
-                self.close()
-                self._retry_at = self._clock() + self._retry_seconds
-                self._retry_seconds = min(self._retry_seconds * 2, MAX_RETRY_SECONDS)
+                self._lost()
+
+    def _lost(self) -> None:
+        """There is no connection, or none any more: makes another after a while."""
+        self.close()
+        self._retry_at = self._clock() + self._retry_seconds
+        self._retry_seconds = min(self._retry_seconds * 2, MAX_RETRY_SECONDS)
 
     def _connected(self) -> None:
+        self._connect_by = None
         self._is_plain = False
         self.state.connected()
         if self._address.replay_endpoint is not None:
@@ -200,7 +217,7 @@ class SourceLink:
             except zmq.Again:
                 return
             if self._check_at is not None:
-                self._check_at = self._clock() + self._check_seconds
+                self._check_at = max(self._check_at, self._clock() + self._check_seconds)
             if not self.state.live(frames, ready):
                 self._ask_urgently()
                 return
@@ -235,6 +252,7 @@ class SourceLink:
             again = self.state.answered(part, client.is_plain, ready)
             if isinstance(part, Ended) or again:
                 self._is_plain = client.is_plain
+                self._num_unanswered = 0
                 self._end_sync()
                 if again:
                     self._ask()
@@ -244,18 +262,19 @@ class SourceLink:
                 return
 
     def _no_answer(self, ready: Ready) -> None:
-        """Asks once more, or goes on without."""
+        """Asks once more, or goes on without: more and more seldom where nobody answers, for live messages wait."""
         self._end_sync()
         self.state.stats.num_failed_syncs += 1
-        if self._attempts < SYNC_ATTEMPTS:
+        if self._attempts < SYNC_ATTEMPTS and not self._num_unanswered:
             self._ask()
             return
+        self._num_unanswered += 1
         self.state.give_up_sync(ready)
         self._check_later()
 
     def _check_later(self) -> None:
         self._attempts = 0
-        self._check_at = self._clock() + self._wait
+        self._check_at = self._clock() + self._wait * 2 ** min(self._num_unanswered, MAX_DOUBLINGS)
 
     def _end_sync(self) -> None:
         if self._client is not None:

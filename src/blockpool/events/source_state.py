@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias, final
 from blockpool.errors import EventDecodeError
 from blockpool.events.decoder import EventDecoder
 from blockpool.events.received import ReceivedBatch, Source, SourceAddress, SourceStats
-from blockpool.events.replay_protocol import SEQ_BYTES, SyncHead, SyncRequest
+from blockpool.events.replay_protocol import SyncHead, SyncRequest, read_seq
 from blockpool.events.stream_order import StreamOrder, Verdict
 from blockpool.events.sync_client import Answered, Ended, Part
 
@@ -46,11 +46,17 @@ class SourceState:
         address: Checked.
         decoder: For payloads.
         check_fingerprint: Called with the fingerprint of every head; raises if it does not fit.
+        topic: Prefix of the topics that are wanted. Of live messages ZeroMQ sees to that, of answers nobody else.
     """
 
     def __init__(
-        self, address: SourceAddress, decoder: EventDecoder, check_fingerprint: Callable[[str], None]
+        self,
+        address: SourceAddress,
+        decoder: EventDecoder,
+        check_fingerprint: Callable[[str], None],
+        topic: bytes = b"",
     ) -> None:
+        self._prefix = topic
         self._endpoint = address.endpoint
         self._has_replay = address.replay_endpoint is not None
         self._decode = decoder.decode
@@ -60,6 +66,8 @@ class SourceState:
         self._last_payload: bytes | None = None
         self._held: _Held | None = None
         self._head: SyncHead | None = None
+        self._head_topic = b""
+        self._is_wanted = True  # the topic of the answer
         self._compare = False
         self._keeps_history = False  # not known: a publisher may keep nothing
         self.stats = SourceStats()
@@ -79,12 +87,12 @@ class SourceState:
         Returns:
             False: the replay socket has to be asked before anything else is taken.
         """
-        stream = self._stream_of(frames[0]) if len(frames) == 3 and len(frames[1]) == SEQ_BYTES else None
-        if stream is None:
+        seq = read_seq(frames[1]) if len(frames) == 3 else None
+        stream = None if seq is None else self._stream_of(frames[0])
+        if seq is None or stream is None:
             self.stats.num_garbage += 1
             return True
-        topic, number, payload = frames
-        seq = int.from_bytes(number, "big")
+        topic, _, payload = frames
         verdict = stream.order.judge(seq)
         if verdict is Verdict.NEXT:
             self._take(stream, seq, payload, "live", topic, ready)
@@ -139,9 +147,12 @@ class SourceState:
         elif self._head is None:
             self.stats.num_garbage += 1
         elif self._head.kind == "snapshot":
-            self._hand_out(stream, self._head.seq, part.payload, "snapshot", part.topic, ready)
+            if self._is_wanted and not self._hand_out(
+                stream, self._head.seq, part.payload, "snapshot", self._head_topic, ready
+            ):
+                stream.lost += 1
         else:
-            self._take_replayed(stream, part, ready)
+            self._take_replayed(stream, part, self._head_topic, ready)
         return False
 
     def finish_sync(self, ready: Ready) -> None:
@@ -151,7 +162,10 @@ class SourceState:
             stream.order.took(head.seq)
             self._epoch = head.epoch
         elif head is not None and head.kind == "gone":
-            stream.lost += max(head.next_seq - 1 - stream.order.last, 0)
+            if self._is_wanted:
+                missing = max(head.next_seq - 1 - stream.order.last, 0)
+                stream.lost += missing
+                self.stats.num_lost += missing
             stream.order.took(head.next_seq - 1)
         self._head = None
         stream.order.synced()
@@ -172,12 +186,14 @@ class SourceState:
             self.stats.num_restarts += 1
         self.stats.fingerprint = head.fingerprint
         self.stats.epoch = head.epoch
-        if head.fingerprint is not None:
+        self._head_topic = head.topic.encode()
+        self._is_wanted = self._head_topic.startswith(self._prefix)
+        if head.fingerprint is not None and self._is_wanted:
             self._check_fingerprint(head.fingerprint)
         if self._epoch is not None and self._epoch != head.epoch:
             self._forget(stream)
         if head.kind == "snapshot":
-            self.stats.num_snapshots += 1
+            self.stats.num_snapshots += self._is_wanted
             self._forget(stream)
         else:
             self._epoch = head.epoch
@@ -192,7 +208,8 @@ class SourceState:
             if part.seq == stream.order.last:
                 known = self._last_payload
                 return known is not None and known != part.payload and self._other_plain_publisher(stream)
-        self._take_replayed(stream, part, ready)
+        self._is_wanted = part.topic is None or part.topic.startswith(self._prefix)
+        self._take_replayed(stream, part, part.topic or b"", ready)
         return False
 
     def _other_plain_publisher(self, stream: _Stream) -> bool:
@@ -200,12 +217,15 @@ class SourceState:
         self._forget(stream)
         return True
 
-    def _take_replayed(self, stream: _Stream, part: Answered, ready: Ready) -> None:
+    def _take_replayed(self, stream: _Stream, part: Answered, topic: bytes, ready: Ready) -> None:
+        if not self._is_wanted:
+            stream.order.took(max(part.seq, stream.order.last))
+            return
         if part.seq <= stream.order.last:
             self.stats.num_duplicates += 1
             return
         self.stats.num_replayed += 1
-        self._take(stream, part.seq, part.payload, "replay", part.topic, ready)
+        self._take(stream, part.seq, part.payload, "replay", topic, ready)
         stream.order.synced()
 
     def _take_held(self, stream: _Stream, ready: Ready) -> None:

@@ -14,7 +14,8 @@ import zmq.asyncio
 from blockpool.core.arguments import as_bool, as_count, as_list, as_optional_text
 from blockpool.errors import ArgumentError, BlockPoolError, ConfigError, FingerprintError
 from blockpool.events.decoder import MAX_PAYLOAD_BYTES, EventDecoder
-from blockpool.events.endpoints import as_endpoint, as_topic
+from blockpool.events.durations import as_interval, as_timeout, milliseconds
+from blockpool.events.endpoints import as_endpoint, as_peer, as_topic
 from blockpool.events.received import ReceivedBatch, Source, SourceAddress, SourceStats
 from blockpool.events.sockets import Context, as_context
 from blockpool.events.source_link import SourceLink
@@ -45,7 +46,8 @@ class EventSubscriber:
         check_interval: Seconds without a message after which a publisher with a replay endpoint is asked whether
             something was missed, above 0.
         sync_timeout: Seconds without an answer on the replay socket after which it is asked again, above 0. After the
-            third time what is missing counts as lost.
+            third time what is missing counts as lost; where nobody has answered at all, after the first, and what is
+            asked only because of a silence is asked more and more seldom: live batches wait meanwhile.
         max_payload_bytes: Longer batches count as malformed.
         context: A ZeroMQ context to share; needed for inproc. None: one of its own.
 
@@ -75,8 +77,11 @@ class EventSubscriber:
         high_water = as_count("hwm", hwm)
         if high_water > MAX_HWM:
             raise ConfigError("hwm", high_water, f"must be at most {MAX_HWM}")
-        check_seconds = _as_seconds("check_interval", check_interval)
-        sync_seconds = _as_seconds("sync_timeout", sync_timeout)
+        check_seconds = as_interval("check_interval", check_interval)
+        sync_seconds = as_interval("sync_timeout", sync_timeout)
+        parts = [part for address in checked for part in address if part is not None]
+        if context is None and any(part.startswith("inproc://") for part in parts):
+            raise ConfigError("context", None, "inproc needs the context that is shared")
         decoder = EventDecoder(max_payload_bytes)
         self._ready: deque[Delivery] = deque()
         self._links: dict[str, SourceLink] = {}
@@ -86,7 +91,7 @@ class EventSubscriber:
         self._context, self._owned = as_context(context)
         try:
             for address in checked:
-                state = SourceState(address, decoder, self._checker(address.endpoint))
+                state = SourceState(address, decoder, self._checker(address.endpoint), prefix)
                 self._states[address.endpoint] = state
                 self._links[address.endpoint] = SourceLink(
                     self._context,
@@ -109,9 +114,10 @@ class EventSubscriber:
         """What has come in, in order; waits up to `timeout` seconds for the first. [] if nothing has, or when closed.
 
         Raises:
+            ArgumentError, ConfigError: If `timeout` is no number.
             FingerprintError: If a publisher's hashes cannot be compared. It is not followed any more; the others are.
         """
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + as_timeout("timeout", timeout)
         while not self._ready and not self._closed:
             left = deadline - time.monotonic()
             poller = zmq.Poller()
@@ -189,12 +195,13 @@ class EventSubscriber:
 
     def _wait_ms(self, seconds: float) -> int:
         """How long to wait for a message: until something else is to be done, or the time is over."""
+        seconds = min(seconds, LONGEST_WAIT_SECONDS)
         now = time.monotonic()
         for link in self._links.values():
             wake_at = link.wake_at()
             if wake_at is not None:
                 seconds = min(seconds, wake_at - now)
-        return int(max(seconds, 0.0) * 1000) + 1 if seconds > 0 else 0
+        return milliseconds(seconds) + 1 if seconds > 0 else 0
 
     def _step(self) -> None:
         for endpoint, link in list(self._links.items()):
@@ -236,20 +243,14 @@ def _checked_addresses(addresses: object) -> list[SourceAddress]:
         address = SourceAddress(item) if isinstance(item, str) else item
         if not isinstance(address, SourceAddress):
             raise ArgumentError("addresses", item, "a SourceAddress or an address is needed")
-        as_endpoint("addresses", address.endpoint)
+        endpoint = as_endpoint("addresses", address.endpoint)
+        if not endpoint.is_anywhere:
+            as_peer("addresses", address.endpoint)
         if address.replay_endpoint is not None:
-            as_endpoint("addresses", address.replay_endpoint)
+            as_peer("addresses", address.replay_endpoint)
         if any(address.endpoint == other.endpoint for other in checked):
             raise ConfigError("addresses", address.endpoint, "is listed twice")
         checked.append(address)
     if not checked:
         raise ConfigError("addresses", addresses, "at least one is needed")
     return checked
-
-
-def _as_seconds(field: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ArgumentError(field, value, "a number of seconds is needed")
-    if not 0 < value < float("inf"):
-        raise ConfigError(field, value, "must be above 0")
-    return float(value)

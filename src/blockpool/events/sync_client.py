@@ -9,25 +9,25 @@ import zmq
 from blockpool.events.replay_protocol import (
     END_SEQ,
     MARK,
-    SEQ_BYTES,
     SyncHead,
     SyncRequest,
     plain_request,
     read_head,
+    read_seq,
     sync_request,
 )
-from blockpool.events.sockets import Context
+from blockpool.events.sockets import Context, open_dealer
 
 _NOTHING_FROM: Final = 2**64 - 1
 """A start beyond all batches: to ask a plain publisher for nothing but the end of its answer."""
 
 
 class Answered(NamedTuple):
-    """A batch of the answer."""
+    """A batch of the answer; its topic is None where it was not said."""
 
     seq: int
     payload: bytes
-    topic: bytes
+    topic: bytes | None
 
 
 class Ended(NamedTuple):
@@ -56,18 +56,18 @@ class SyncClient:
 
     Attributes:
         is_plain: As given, or found out.
+
+    Raises:
+        EndpointError: If there can be no connection to the address.
     """
 
     def __init__(
         self, context: Context, endpoint: str, request: SyncRequest, plain_start: int, is_plain: bool
     ) -> None:
-        self.socket: zmq.Socket[bytes] = context.socket(zmq.DEALER)
-        self.socket.setsockopt(zmq.LINGER, 0)
-        if "[" in endpoint or "::" in endpoint:
-            self.socket.setsockopt(zmq.IPV6, 1)
-        self.socket.connect(endpoint)
+        self.socket: zmq.Socket[bytes] = open_dealer(context, endpoint)
         self._plain_start = plain_start
         self._num_batches = 0
+        self._has_head = False
         self._probing = not is_plain
         self.is_plain: bool = is_plain
         if is_plain:
@@ -101,17 +101,23 @@ class SyncClient:
         self.socket.close(0)
 
     def _part(self, frames: list[bytes]) -> Part:
+        topic: bytes | None
         if len(frames) == 3 and frames[1] == MARK:
-            return read_head(frames[2])
+            head = read_head(frames[2])
+            self._has_head = head is not None
+            return head
         if len(frames) == 3:
-            topic, seq, payload = b"", frames[1], frames[2]
+            topic, seq, payload = None, frames[1], frames[2]
         elif len(frames) == 4:
             topic, seq, payload = frames[1:]
         else:
             return None
-        if frames[0] or len(seq) != SEQ_BYTES:
+        if frames[0] or (topic == MARK and not self._has_head):
             return None
         if seq == END_SEQ:
             return Ended(self._num_batches)
+        number = read_seq(seq)
+        if number is None:
+            return None
         self._num_batches += 1
-        return Answered(int.from_bytes(seq, "big"), payload, b"" if topic == MARK else topic)
+        return Answered(number, payload, None if topic == MARK else topic)

@@ -11,6 +11,7 @@ from blockpool.kv_cache.blocks import KVCacheBlocks, empty_blocks
 from blockpool.kv_cache.checks import MAX_TOKENS, require_hits
 from blockpool.kv_cache.coordinator import KVCacheCoordinator
 from blockpool.kv_cache.demand import Demand
+from blockpool.kv_cache.found_hit import FoundHit
 from blockpool.kv_cache.types import RequestArg
 
 
@@ -36,8 +37,16 @@ def checked_hits(
     request: RequestArg,
     demand: Demand,
     new_computed_blocks: KVCacheBlocks | None,
+    found: FoundHit | None,
 ) -> tuple[Sequence[KVCacheBlock], ...]:
     """The hits of each group, known to be blocks of this pool that still hold what was found. O(hits).
+
+    Args:
+        coordinator: Knows the groups.
+        request: The request.
+        demand: What it asks for.
+        new_computed_blocks: What it comes with.
+        found: What the last look-up found.
 
     Raises:
         ArgumentError: If something in them is no block.
@@ -54,6 +63,10 @@ def checked_hits(
         )
     managers = coordinator.single_type_managers
     pool = coordinator.block_pool
+    if new_computed_blocks is not None and found is not None:
+        num_tokens = demand.num_new_computed
+        if found.is_still(request, new_computed_blocks, num_tokens, pool):
+            return new_computed_blocks.blocks
     given = empty_blocks(len(managers)) if new_computed_blocks is None else new_computed_blocks
     hits = given.blocks
     if len(hits) != len(managers):

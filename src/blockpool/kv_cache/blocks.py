@@ -112,7 +112,7 @@ class KVCacheBlocks:
 
     def any_blocks(self) -> bool:
         """Whether there is a block in any group."""
-        return any(len(blocks) > 0 for blocks in self.blocks)
+        return max(map(len, self.blocks), default=0) > 0
 
 
 def is_plain_sequence(value: object) -> bool:

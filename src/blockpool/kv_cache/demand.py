@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from blockpool.core.types import IntArg
 from blockpool.errors import ArgumentError, ConfigError
 from blockpool.kv_cache.checks import MAX_TOKENS, as_num_tokens
 from blockpool.kv_cache.types import RequestArg
+
+ZERO: Final = 0
+"""The default, as an object: `is` tells at once that nothing else was passed. Any other 0 goes the longer way."""
 
 
 @final
@@ -73,18 +76,26 @@ class Demand:
         self.request_id: str = request_id
         self.num_request_tokens: int = num_tokens
         self.num_computed: int = num_computed
-        self.num_new_computed: int = _count("num_new_computed_tokens", num_new_computed_tokens)
+        num_new_computed = _count("num_new_computed_tokens", num_new_computed_tokens)
+        num_lookahead = _count("num_lookahead_tokens", num_lookahead_tokens)
+        self.num_new_computed: int = num_new_computed
+        self.num_lookahead: int = num_lookahead
         self.num_encoder_tokens: int = _count("num_encoder_tokens", num_encoder_tokens)
-        self.num_local: int = min(num_computed + self.num_new_computed, max_model_len)
-        self.total_computed: int = min(self.num_local + num_external, max_model_len)
+        # Written out: interpreted, `min` is a call.
+        num_local = num_computed + num_new_computed
+        self.num_local: int = num_local if num_local < max_model_len else max_model_len
+        total = self.num_local + num_external
+        self.total_computed: int = total if total < max_model_len else max_model_len
         num_all = self.total_computed + num_new
-        self.num_lookahead: int = _count("num_lookahead_tokens", num_lookahead_tokens)
-        self.num_main: int = min(num_all, max_model_len)
-        self.num_slots: int = min(num_all + self.num_lookahead, max_model_len)
-        self.num_to_cache: int = min(num_all, num_tokens)
-        self.is_admission: bool = num_external > 0 or self.num_new_computed > 0
+        self.num_main: int = num_all if num_all < max_model_len else max_model_len
+        num_slots = num_all + num_lookahead
+        self.num_slots: int = num_slots if num_slots < max_model_len else max_model_len
+        self.num_to_cache: int = num_all if num_all < num_tokens else num_tokens
+        self.is_admission: bool = num_external > 0 or num_new_computed > 0
 
 
 def _count(field: str, value: IntArg) -> int:
     """`as_num_tokens`, in one call for what nearly every value is."""
+    if value is ZERO:
+        return ZERO
     return value if isinstance(value, int) and 0 <= value <= MAX_TOKENS else as_num_tokens(field, value)

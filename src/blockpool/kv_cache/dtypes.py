@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Final, Protocol, TypeAlias
 
 from blockpool.core.arguments import as_size
@@ -58,6 +59,6 @@ def element_bytes(field: str, dtype: object) -> int:
     if isinstance(dtype, int):
         return as_size(field, dtype)
     itemsize = getattr(dtype, "itemsize", None)
-    if not isinstance(itemsize, int):
+    if not isinstance(itemsize, int) or not isinstance(dtype, Hashable):  # an array has a size, too
         raise ArgumentError(field, dtype, "a name, a size in bytes or a type with an itemsize is needed")
     return as_size(field, itemsize)

@@ -57,7 +57,7 @@ class SinkFullAttentionManager(FullAttentionManager):
         sink_blocks: The blocks of the sink. They stand in no block table.
 
     Raises:
-        ConfigError: If the pool has fewer blocks.
+        ConfigError: If it leaves no block of the pool.
     """
 
     def __init__(
@@ -70,8 +70,9 @@ class SinkFullAttentionManager(FullAttentionManager):
     ) -> None:
         super().__init__(kv_cache_spec, block_pool, enable_caching, kv_cache_group_id, context_parallel_size)
         num_sinks = kv_cache_spec.sink_len // self.block_size
-        if num_sinks > block_pool.get_num_free_blocks():
-            raise ConfigError("num_blocks", block_pool.num_gpu_blocks, f"the sink alone takes {num_sinks}")
+        if num_sinks >= block_pool.get_num_free_blocks():
+            reason = f"the sink takes {num_sinks} and leaves none"
+            raise ConfigError("num_blocks", block_pool.num_gpu_blocks, reason)
         self.sink_blocks: list[KVCacheBlock] = block_pool.get_new_blocks(num_sinks)
 
     def reserved_blocks(self) -> list[KVCacheBlock]:

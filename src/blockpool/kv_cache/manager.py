@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, final
+from typing import final
 
 from blockpool.core.arguments import as_bool, as_size
-from blockpool.core.block import KVCacheBlock
 from blockpool.core.event_log import EventLog
 from blockpool.core.events import KVCacheEvent
 from blockpool.core.pool import BlockPool
@@ -24,15 +23,13 @@ from blockpool.kv_cache.blocks import KVCacheBlocks, empty_blocks
 from blockpool.kv_cache.checks import as_id, as_num_tokens, as_request_id
 from blockpool.kv_cache.config import KVCacheConfig
 from blockpool.kv_cache.coordinator import KVCacheCoordinator
-from blockpool.kv_cache.demand import Demand
+from blockpool.kv_cache.demand import ZERO, Demand
+from blockpool.kv_cache.found_hit import FoundHit
 from blockpool.kv_cache.outlook import Outlook, has_all, require_same, require_slots
 from blockpool.kv_cache.prefix_cache_stats import PrefixCacheStats
 from blockpool.kv_cache.setup_coordinator import make_coordinator
 from blockpool.kv_cache.sizing import max_blocks_per_request
-from blockpool.kv_cache.types import BlocksArg, RequestArg
-
-ZERO: Final = 0
-"""The default, as an object: `is` tells at once that nothing else was passed. Any other 0 goes the longer way."""
+from blockpool.kv_cache.types import BlockGroupsArg, BlocksArg, RequestArg
 
 
 @final
@@ -123,6 +120,7 @@ class KVCacheManager:
         )
         self.num_kv_cache_groups: int = len(kv_cache_config.kv_cache_groups)
         self.empty_kv_cache_blocks: KVCacheBlocks = empty_blocks(self.num_kv_cache_groups)
+        self._found: FoundHit | None = None
         self.metrics_collector: MetricsCollector | None = metrics_collector
         self.prefix_cache_stats: PrefixCacheStats | None = PrefixCacheStats() if self.log_stats else None
 
@@ -145,7 +143,12 @@ class KVCacheManager:
         if skips or num_tokens <= 1:
             return self.empty_kv_cache_blocks, 0
         found, length = self.coordinator.find_longest_cache_hit(block_hashes, num_tokens - 1)
-        return self.create_kv_cache_blocks(found), length
+        if length == 0:
+            return self.empty_kv_cache_blocks, 0
+        blocks = KVCacheBlocks(tuple([tuple(group) for group in found]))
+        if isinstance(block_hashes, list):
+            self._found = FoundHit(block_hashes, blocks, length, self.block_pool)
+        return blocks, length
 
     def cache_blocks(self, request: RequestArg, num_computed_tokens: IntArg) -> None:
         """Indexes the blocks of a running request that its first tokens fill: after a transfer that was waited for.
@@ -256,7 +259,7 @@ class KVCacheManager:
             num_external_computed_tokens,
             num_encoder_tokens,
         )
-        caches = self.enable_caching and not as_bool("delay_cache_blocks", delay_cache_blocks)
+        caches = not as_bool("delay_cache_blocks", delay_cache_blocks) and self.enable_caching
         coordinator = self.coordinator
         if new_computed_blocks is not None and not isinstance(new_computed_blocks, KVCacheBlocks):
             raise ArgumentError("new_computed_blocks", new_computed_blocks, "KVCacheBlocks are needed")
@@ -336,19 +339,17 @@ class KVCacheManager:
         """Hands over the same as a log, cheaper and for another thread to read. See `BlockPool.take_event_log`."""
         return self.block_pool.take_event_log()
 
-    def create_kv_cache_blocks(self, blocks: tuple[list[KVCacheBlock], ...]) -> KVCacheBlocks:
-        """Wraps lists of blocks; `empty_kv_cache_blocks` when all are empty."""
-        for group in blocks:
-            if group:
-                return KVCacheBlocks(tuple(blocks))
-        return self.empty_kv_cache_blocks
+    def create_kv_cache_blocks(self, blocks: BlockGroupsArg) -> KVCacheBlocks:
+        """Wraps the blocks of each group, a tuple of lists; `empty_kv_cache_blocks` when all are empty."""
+        made = KVCacheBlocks(blocks)
+        return made if made.any_blocks() else self.empty_kv_cache_blocks
 
     def _admit(
         self, request: RequestArg, demand: Demand, new_computed_blocks: KVCacheBlocks | None, caches: bool
     ) -> KVCacheBlocks | None:
         """`allocate_slots` of a new request."""
         coordinator = self.coordinator
-        computed = checked_hits(coordinator, request, demand, new_computed_blocks)
+        computed = checked_hits(coordinator, request, demand, new_computed_blocks, self._found)
         require_room(coordinator, demand, self.max_model_len, self.num_usable_blocks)
         if caches:
             coordinator.require_cacheable(request, computed, demand.total_computed, demand.num_to_cache)
@@ -357,6 +358,7 @@ class KVCacheManager:
         at_most = coordinator.max_blocks(demand.num_slots, demand.num_encoder_tokens)
         if at_most > num_free and num_wanted(coordinator, demand, computed) > num_free:  # counting is O(hits)
             return None
+        self._found = None
         new_blocks = coordinator.admit(request, demand, computed, caches)
         if counted >= 0 and self.prefix_cache_stats is not None:
             self.prefix_cache_stats.record(demand.num_request_tokens, demand.num_new_computed, counted > 0)
@@ -386,4 +388,5 @@ class KVCacheManager:
                 return None
         if skips:
             coordinator.remove_skipped_blocks(demand.request_id, demand.total_computed)
-        return self.create_kv_cache_blocks(coordinator.lengthen(request, demand, takes, fills))
+        new_blocks = coordinator.lengthen(request, demand, takes, fills)
+        return self.create_kv_cache_blocks(new_blocks) if takes else self.empty_kv_cache_blocks

@@ -202,19 +202,15 @@ class SingleTypeKVCacheManager:
         request_id = request.request_id
         num_cached = self.num_cached_block.get(request_id, 0)
         num_full = num_tokens // self.block_size
-        if num_cached >= num_full:
+        if num_cached >= num_full or not self.enable_caching:
             return
         num_full = min(num_full, self.num_slots(request_id) // self.block_size)
         if num_cached >= num_full:
             return
-        self.block_pool.cache_full_blocks(
-            request,
-            self.req_to_blocks[request_id],
-            num_cached,
-            num_full,
-            self.block_size,
-            self.kv_cache_group_id,
-        )
+        pool = self.block_pool
+        blocks = as_list("blocks", self.req_to_blocks[request_id])
+        factor = self.block_size // pool.hash_block_size
+        pool._index_full(request, blocks, num_cached, num_full, factor, self.kv_cache_group_id)
         self.num_cached_block[request_id] = num_full
 
     def require_cacheable(self, request: RequestArg, num_cached: int, num_tokens: int) -> None:

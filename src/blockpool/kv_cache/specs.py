@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final, TypeVar
 
-from blockpool.core.arguments import as_choice, as_count, as_size
+from blockpool.core.arguments import as_choice, as_count, as_optional_text, as_size
 from blockpool.errors import ArgumentError, ConfigError
 from blockpool.kv_cache.dtypes import DType, element_bytes
 
@@ -123,6 +123,10 @@ class MLAAttentionSpec(FullAttentionSpec):
 
     cache_dtype_str: str | None = None
 
+    def __post_init__(self) -> None:
+        as_optional_text("cache_dtype_str", self.cache_dtype_str)
+        FullAttentionSpec.__post_init__(self)
+
     @property
     def real_page_size_bytes(self) -> int:
         """Bytes that one block of one layer needs."""
@@ -223,6 +227,8 @@ class MambaSpec(KVCacheSpec):
             )
         _set(self, "shapes", shapes)
         _set(self, "dtypes", dtypes)
+        if not isinstance(self.mamba_type, str):
+            raise ArgumentError("mamba_type", self.mamba_type, "a name is needed")
         as_choice("mamba_cache_mode", self.mamba_cache_mode, MAMBA_CACHE_MODES)
         count = as_count("num_speculative_blocks", self.num_speculative_blocks)
         _set(self, "num_speculative_blocks", count)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import index
+from typing import cast
 
-from blockpool.core.arguments import as_bool, as_list
+from blockpool.core.arguments import as_bool, as_int, as_list
 from blockpool.core.extra_keys import block_extra_keys
 from blockpool.core.hasher import BlockHasher
 from blockpool.core.tokens import MAX_TOKEN_ID
@@ -79,8 +81,10 @@ class TokenRequest:
         self.lora_request = lora_request
         self.skip_reading_prefix_cache = as_bool("skip_reading_prefix_cache", skip_reading_prefix_cache)
         self._hasher = hasher
-        self._mm_inputs = mm_inputs
+        self._mm_inputs = cast("list[tuple[str, int, int]]", list(as_list("mm_inputs", mm_inputs)))
         self._cache_salt = cache_salt
+        if hasher is None:
+            self._extra_keys(0, 0, 1, "tagged")  # for their checks alone
         self.append_output_token_ids(prompt_token_ids)
 
     @property
@@ -118,22 +122,27 @@ class TokenRequest:
         num_blocks = len(tokens) // hasher.block_size
         if num_blocks == 0 and self.all_token_ids:
             return hasher.hash_tokens(new)  # no hash yet: this only checks the tokens
-        keys = block_extra_keys(
+        keys = self._extra_keys(num_hashed, num_blocks, hasher.block_size, hasher.key_schema)
+        parent = self.block_hashes[-1] if num_hashed else None
+        return hasher.hash_tokens(tokens, parent_hash=parent, extra_keys=keys)
+
+    def _extra_keys(
+        self, first_block: int, num_blocks: int, block_size: int, schema: str
+    ) -> list[tuple[object, ...] | None]:
+        return block_extra_keys(
             num_blocks=num_blocks,
-            block_size=hasher.block_size,
+            block_size=block_size,
             lora_name=None if self.lora_request is None else self.lora_request.name,
             mm_inputs=self._mm_inputs,
             cache_salt=self._cache_salt,
-            first_block=num_hashed,
-            schema=hasher.key_schema,
+            first_block=first_block,
+            schema=schema,
         )
-        parent = self.block_hashes[-1] if num_hashed else None
-        return hasher.hash_tokens(tokens, parent_hash=parent, extra_keys=keys)
 
 
 def _integers(token_ids: object) -> list[int]:
     tokens = as_list("token_ids", token_ids)
-    for token in tokens:
-        if not hasattr(token, "__index__"):
-            raise ArgumentError("token_ids", token, "an integer is needed")
-    return [int(token) for token in tokens]  # type: ignore[call-overload]
+    try:
+        return [int(index(token)) for token in tokens]  # type: ignore[arg-type]
+    except TypeError:
+        return [as_int("token_ids", token) for token in tokens]  # names the one that is none
