@@ -24,7 +24,8 @@ from blockpool.commands.usage import as_usage, refuse_if_given
 from blockpool.replay import ReplaySettings, study, study_as_dict
 from blockpool.replay.curves.curve_report import csv_rows
 from blockpool.replay.curves.curve_study import MAX_VERIFIED
-from blockpool.replay.curves.policy_points import LRU, POLICIES, parse_policies
+from blockpool.replay.curves.policy_points import parse_policies
+from blockpool.replay.curves.policy_table import LRU, POLICIES
 from blockpool.replay.settings import DEFAULT_HASH
 from blockpool.replay.sizes import parse_sampling
 from blockpool.replay.tables import PLAIN_WIDTH

@@ -22,7 +22,7 @@ from blockpool.commands.options import (
 )
 from blockpool.commands.progress import progress_bar, show_fraction
 from blockpool.commands.usage import as_usage, refuse_if_given
-from blockpool.replay.curves.policy_points import POLICIES
+from blockpool.replay.curves.policy_table import POLICIES
 from blockpool.replay.plans.kv_dtype import KV_DTYPES
 from blockpool.replay.plans.model_catalog import config_path, load_model_shape
 from blockpool.replay.plans.plan import plan_capacity

@@ -23,7 +23,7 @@ from blockpool.replay import (
     timed_report_as_dict,
 )
 from blockpool.replay.driver import Progress
-from blockpool.replay.tables import print_report
+from blockpool.replay.replay_tables import print_report
 from blockpool.replay.timed.timed_tables import print_timed_report
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from blockpool.errors import BlockPoolError, ConfigError
 from blockpool.replay.arguments import instance_or
 from blockpool.replay.curves.curve_pass import curve_of_file
 from blockpool.replay.curves.hit_curve import CurvePoint, HitCurve
-from blockpool.replay.curves.policy_points import LRU, PolicyPoint, PolicyRecorder, check_policies
+from blockpool.replay.curves.policy_points import PolicyPoint, PolicyRecorder, check_policies
+from blockpool.replay.curves.policy_table import LRU, other_policies
 from blockpool.replay.curves.sampled_hits import ErrorBound
 from blockpool.replay.driver import Progress, find_window
 from blockpool.replay.parallel import replay_many
@@ -90,7 +91,8 @@ def study(
         settings: By default trace rules over the whole trace.
         blocks: Capacities to be among the chosen ones. Those below the largest request, where pools refuse requests,
             are replayed.
-        policies: Some of "lru", "fifo", "optimal". The curve itself is LRU. The others keep the trace in memory.
+        policies: Some of `POLICIES`, "lru", "fifo" and "optimal". The curve itself is LRU. The others keep the trace in
+            memory.
         verify: Replay the real pool at so many random capacities of the curve, 0 … 10,000.
         one_in: Look at one of so many blocks only; not together with other policies, `verify` or small `blocks`.
         seed: Of the sample and of the random capacities.
@@ -106,7 +108,7 @@ def study(
     settings.require_full_attention(NO_CURVE)
     check_path(trace)
     check_policies(policies)
-    others = [policy for policy in policies if policy != LRU]
+    others = other_policies(policies)
     as_list("blocks", blocks)
     for capacity in blocks:
         check_pool_blocks(capacity)

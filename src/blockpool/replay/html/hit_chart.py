@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import altair as alt
 
 from blockpool.replay.curves.hit_curve import HitCurve
+from blockpool.replay.curves.policy_table import FIFO, LRU, OPTIMAL
 from blockpool.replay.html.chart_data import named, spec_of
 from blockpool.replay.html.page import Chart, spread_over
 from blockpool.replay.html.palette import color
@@ -16,9 +17,7 @@ from blockpool.replay.html.palette import color
 _LINE_POINTS = 240
 _HEIGHT = 320
 _DASHES = ([1, 0], [7, 4], [2, 3])
-_COLORS = ("lru", "optimal", "fifo")
-
-POLICY_NAMES = {"lru": "LRU, the pool", "fifo": "FIFO", "optimal": "optimum"}
+_COLORS = (LRU, OPTIMAL, FIFO)  # of lines that name none
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def hit_chart(
 ) -> Chart:
     """Draws lines over a logarithmic axis of sizes, the rate from 0 on."""
     names = [line.name for line in lines]
-    colors = [color(line.color or _COLORS[number % 3]) for number, line in enumerate(lines)]
+    colors = [color(line.color or _COLORS[number % len(_COLORS)]) for number, line in enumerate(lines)]
     x = alt.X(
         "size:Q",
         title=size_title,
@@ -93,7 +92,7 @@ def hit_chart(
     }
     dash = alt.StrokeDash(
         "line:N",
-        scale=alt.Scale(domain=names, range=[_DASHES[number % 3] for number in range(len(lines))]),
+        scale=alt.Scale(domain=names, range=[_DASHES[number % len(_DASHES)] for number in range(len(lines))]),
         legend=legend,
     )
     layers = []

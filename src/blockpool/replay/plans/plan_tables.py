@@ -10,6 +10,7 @@ from rich.table import Table
 from blockpool.errors import printable
 from blockpool.replay.plans.model_shape import ModelShape
 from blockpool.replay.plans.plan_result import DOUBLE, HALF, KNEE, MOST, PLANNED, FleetPlan, Plan, PlanPoint
+from blockpool.replay.tables import print_title, trimmed
 from blockpool.replay.whole_tables import print_whole
 
 _ROWS = ((HALF, "half"), (PLANNED, "as planned"), (DOUBLE, "twice"), (KNEE, "knee"), (MOST, "loses nothing"))
@@ -18,9 +19,8 @@ _BYTE_UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 def print_plan(console: Console, trace: str, plan: Plan) -> None:
     """Prints what fits, what it brings, and what other sizes would bring."""
-    with console.capture() as capture:
-        title = printable(f"{trace}: {_replay_words(plan)}")
-        console.print(title, soft_wrap=True, markup=False, highlight=False)
+    with trimmed(console):
+        print_title(console, f"{trace}: {_replay_words(plan)}")
         print_whole(console, _facts(plan))
         for fleet in plan.fleets:
             console.print(_fleet_title(plan, fleet), markup=False, highlight=False)
@@ -28,8 +28,6 @@ def print_plan(console: Console, trace: str, plan: Plan) -> None:
             console.print(_double_words(plan, fleet), markup=False, highlight=False)
         for note in plan_notes(plan):
             console.print(f"\n{note}", markup=False, highlight=False)
-    lines = [line.rstrip() for line in capture.get().rstrip().splitlines()]
-    console.file.write("\n".join(lines) + "\n")
 
 
 def bytes_as_words(size: int) -> str:
