@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 import blockpool
 from blockpool.commands.html_report import html_option, html_report
 from blockpool.commands.options import (
+    block_size_option,
     check_hash_is_used,
     hash_option,
+    json_option,
     not_empty,
     rules_option,
+    skip_bad_option,
     sort_option,
     trace_argument,
     window_option,
 )
-from blockpool.commands.progress import progress_bar, show_fraction
+from blockpool.commands.output import print_json, table_console
+from blockpool.commands.progress import fraction_task, progress_bar
 from blockpool.commands.usage import as_usage, refuse_if_given
 from blockpool.replay.curves.policy_table import POLICIES
 from blockpool.replay.plans.kv_dtype import KV_DTYPES
@@ -32,8 +33,6 @@ from blockpool.replay.plans.plan_tables import print_plan
 from blockpool.replay.plans.routing import AFFINE, MAX_REPLICAS, ROUTINGS
 from blockpool.replay.settings import DEFAULT_HASH, ReplaySettings
 from blockpool.replay.sizes import parse_bytes
-from blockpool.replay.tables import PLAIN_WIDTH
-from blockpool.trace.formats import MAX_BLOCK_SIZE
 from blockpool.trace.generator import MAX_SEED
 
 if TYPE_CHECKING:
@@ -69,11 +68,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Of the cache; auto: as the model.",
 )
-@click.option(
-    "--block-size",
-    type=click.IntRange(1, MAX_BLOCK_SIZE),
-    help="Tokens per block.  [default: 16 for token ids, 512 for mooncake]",
-)
+@block_size_option
 @click.option(
     "--max-running",
     type=click.IntRange(1, MAX_RUNNING),
@@ -107,9 +102,9 @@ if TYPE_CHECKING:
 @rules_option
 @window_option
 @hash_option
-@click.option("--skip-bad", is_flag=True, help="Count bad lines instead of stopping.")
+@skip_bad_option
 @sort_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @html_option
 def plan_command(
     trace: str,
@@ -171,7 +166,7 @@ def plan_command(
         refuse_if_given("max_running", "is for windows and states of running requests; this model needs none")
     with html_report(html, trace, config_path(model)) as write:
         with progress_bar() as bar:
-            show = show_fraction(bar, bar.add_task("planning", total=None))
+            progress = fraction_task(bar, "planning")
             plan = as_usage(
                 lambda: plan_capacity(
                     trace,
@@ -179,7 +174,7 @@ def plan_command(
                     settings,
                     replay,
                     policies=() if html is None else POLICIES,
-                    progress=None if bar.disable else show,
+                    progress=progress,
                 ),
                 fields=("sort",),
             )
@@ -191,8 +186,6 @@ def plan_command(
 
         write(page)
     if as_json:
-        report = plan_as_dict(trace, plan, version=blockpool.__version__, compiled=blockpool.COMPILED)
-        click.echo(json.dumps(report, indent=2, allow_nan=False))
-        return
-    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
-    print_plan(console, trace, plan)
+        print_json(plan_as_dict(trace, plan, version=blockpool.__version__, compiled=blockpool.COMPILED))
+    else:
+        print_plan(table_console(), trace, plan)
