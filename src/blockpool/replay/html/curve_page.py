@@ -12,7 +12,7 @@ from blockpool.replay.html.hit_chart import (
 )
 from blockpool.replay.html.numbers import percent, points, ratio, whole
 from blockpool.replay.html.page import Chart, DataTable, Fact, Page, Section
-from blockpool.replay.html.replay_page import playing_settings
+from blockpool.replay.html.replay_words import playing_settings
 
 
 def curve_page(study: CurveStudy) -> Page:

@@ -6,7 +6,7 @@ from blockpool.replay.curves.policy_table import LRU, POLICY_TABLE
 from blockpool.replay.html.hit_chart import HitLine, SizeMark, curve_points, hit_chart
 from blockpool.replay.html.numbers import percent, points, ratio, whole
 from blockpool.replay.html.page import Chart, DataTable, Fact, Page, Section
-from blockpool.replay.html.replay_page import playing_settings
+from blockpool.replay.html.replay_words import playing_settings
 from blockpool.replay.plans.plan_result import DOUBLE, HALF, KNEE, MOST, PLANNED, FleetPlan, Plan, PlanPoint
 from blockpool.replay.plans.plan_tables import bytes_as_words, layer_words, plan_notes, seconds_as_words
 
