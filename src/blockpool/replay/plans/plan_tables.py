@@ -26,6 +26,7 @@ def print_plan(console: Console, trace: str, plan: Plan) -> None:
             console.print(_fleet_title(plan, fleet), markup=False, highlight=False)
             print_whole(console, _points(plan, fleet))
             console.print(_double_words(plan, fleet), markup=False, highlight=False)
+            console.print(verdict(fleet), markup=False, highlight=False)
         for note in plan_notes(plan):
             console.print(f"\n{note}", markup=False, highlight=False)
 
@@ -136,6 +137,20 @@ def _double_words(plan: Plan, fleet: FleetPlan) -> str:
     if here.saved_seconds is not None and double.saved_seconds is not None:
         words += f", {seconds_as_words(double.saved_seconds - here.saved_seconds)} of prefill"
     return words + "."
+
+
+def verdict(fleet: FleetPlan) -> str:
+    """What the planned size keeps of all that can be found, and whether twice of it is worth it, in one sentence."""
+    here, double, knee, most = (fleet.point(name) for name in (PLANNED, DOUBLE, KNEE, MOST))
+    assert here.hit_tokens is not None
+    if not most.hit_tokens:
+        return "Nothing can be found at any size: no prompt begins as one before it does."
+    keeps = f"As planned it keeps {here.hit_tokens / most.hit_tokens:.1%} of what the largest pool finds"
+    if double.hit_tokens == here.hit_tokens:
+        return f"{keeps}; twice is not worth it, for it finds nothing more."
+    if here.blocks < knee.blocks:
+        return f"{keeps}; twice is worth it, for the knee is at {bytes_as_words(knee.pool_bytes)}."
+    return f"{keeps}; twice is hardly worth it, for it is past the knee."
 
 
 def plan_notes(plan: Plan) -> list[str]:
