@@ -64,9 +64,9 @@ def test_the_verdict(trace: str) -> None:
     knee, most = points["knee"]["blocks"], points["most"]["blocks"]
     assert knee < most - 1
     for blocks, words in (
-        (knee - 1, "; twice is worth it, for the knee is at "),
-        (knee, "; twice is hardly worth it, for it is past the knee."),
-        (most, "As planned it keeps 100.0% of what the largest pool finds; twice is not worth it"),
+        (knee - 1, "; twice is worth it: the knee is at "),
+        (knee, "; twice is hardly worth it: the knee is behind."),
+        (most, "As planned, the pool keeps 100.0% of what the largest pool finds; twice is not worth it"),
     ):
         arguments = ["--model", "llama-3-8b", "--gpu-memory", str(blocks * per_block)]
         output = " ".join(invoke("plan", trace, *arguments).stdout.split())

@@ -8,7 +8,13 @@ from blockpool.replay.html.numbers import percent, points, ratio, whole
 from blockpool.replay.html.page import Chart, DataTable, Fact, Page, Section
 from blockpool.replay.html.replay_words import playing_settings
 from blockpool.replay.plans.plan_result import DOUBLE, HALF, KNEE, MOST, PLANNED, FleetPlan, Plan, PlanPoint
-from blockpool.replay.plans.plan_tables import bytes_as_words, layer_words, plan_notes, seconds_as_words
+from blockpool.replay.plans.plan_tables import (
+    bytes_as_words,
+    layer_words,
+    plan_notes,
+    seconds_as_words,
+    verdict,
+)
 
 _ROWS = ((HALF, "half"), (PLANNED, "as planned"), (DOUBLE, "twice"), (KNEE, "knee"), (MOST, "loses nothing"))
 _MARKS = ((PLANNED, "planned"), (DOUBLE, "twice"), (KNEE, "knee"))
@@ -63,7 +69,7 @@ def plan_page(trace: str, plan: Plan) -> Page:
 def _meaning(plan: Plan, fleet: FleetPlan) -> tuple[str, ...]:
     here, double, knee, most = (fleet.point(name) for name in (PLANNED, DOUBLE, KNEE, MOST))
     assert here.hit_rate is not None
-    words = []
+    words = [verdict(fleet)]
     if double.hit_rate is not None:
         words.append(f"Twice the pool would bring {points(double.hit_rate - here.hit_rate)}.")
     if most.hit_rate is not None:

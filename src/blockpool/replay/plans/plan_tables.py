@@ -22,7 +22,9 @@ def print_plan(console: Console, trace: str, plan: Plan) -> None:
     with trimmed(console):
         print_title(console, f"{trace}: {_replay_words(plan)}")
         print_whole(console, _facts(plan))
-        for fleet in plan.fleets:
+        for number, fleet in enumerate(plan.fleets):
+            if number:
+                console.print()
             console.print(_fleet_title(plan, fleet), markup=False, highlight=False)
             print_whole(console, _points(plan, fleet))
             console.print(_double_words(plan, fleet), markup=False, highlight=False)
@@ -145,12 +147,14 @@ def verdict(fleet: FleetPlan) -> str:
     assert here.hit_tokens is not None
     if not most.hit_tokens:
         return "Nothing can be found at any size: no prompt begins as one before it does."
-    keeps = f"As planned it keeps {here.hit_tokens / most.hit_tokens:.1%} of what the largest pool finds"
+    keeps = (
+        f"As planned, the pool keeps {here.hit_tokens / most.hit_tokens:.1%} of what the largest pool finds"
+    )
     if double.hit_tokens == here.hit_tokens:
-        return f"{keeps}; twice is not worth it, for it finds nothing more."
+        return f"{keeps}; twice is not worth it: it finds nothing more."
     if here.blocks < knee.blocks:
-        return f"{keeps}; twice is worth it, for the knee is at {bytes_as_words(knee.pool_bytes)}."
-    return f"{keeps}; twice is hardly worth it, for it is past the knee."
+        return f"{keeps}; twice is worth it: the knee is at {bytes_as_words(knee.pool_bytes)}."
+    return f"{keeps}; twice is hardly worth it: the knee is behind."
 
 
 def plan_notes(plan: Plan) -> list[str]:
