@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +20,7 @@ from blockpool.commands.options import (
 from blockpool.commands.output import print_json, table_console
 from blockpool.commands.progress import fraction_task, progress_bar
 from blockpool.commands.usage import as_usage, refuse_if_given
-from blockpool.replay import ReplaySettings, study, study_as_dict
+from blockpool.replay import CurveStudy, ReplaySettings, study, study_as_dict
 from blockpool.replay.curves.curve_report import csv_rows
 from blockpool.replay.curves.curve_study import MAX_VERIFIED
 from blockpool.replay.curves.policy_points import parse_policies
@@ -114,23 +114,18 @@ def curve_command(
     )
     check_hash_is_used(trace, hash_algorithm, block_size=block_size, skip_bad=skip_bad)
     with html_report(html, trace) as write:
-        with progress_bar() as bar:
-            reading = fraction_task(bar, "reading")
-            verifying = bar.add_task("verifying", total=verify, visible=bool(verify))
-            found = as_usage(
-                lambda: study(
-                    trace,
-                    settings,
-                    blocks=sizes,
-                    policies=names,
-                    verify=verify,
-                    one_in=one_in,
-                    seed=seed,
-                    jobs=jobs,
-                    progress=reading,
-                    finished=lambda done: bar.update(verifying, completed=done),
-                )
+        found = as_usage(
+            lambda: _study(
+                trace,
+                settings,
+                blocks=sizes,
+                policies=names,
+                verify=verify,
+                one_in=one_in,
+                seed=seed,
+                jobs=jobs,
             )
+        )
         check_hash_was_used(hash_algorithm, found.curve.trace_format)
 
         def page() -> Page:
@@ -139,6 +134,25 @@ def curve_command(
             return curve_page(found)
 
         write(page)
+    _tell(found, as_json=as_json, as_csv=as_csv)
+
+
+def _study(trace: str, settings: ReplaySettings, *, verify: int, **asked: Any) -> CurveStudy:
+    """The curve, with a progress bar for the pass and for what is verified."""
+    with progress_bar() as bar:
+        reading = fraction_task(bar, "reading")
+        verifying = bar.add_task("verifying", total=verify, visible=bool(verify))
+        return study(
+            trace,
+            settings,
+            verify=verify,
+            progress=reading,
+            finished=lambda done: bar.update(verifying, completed=done),
+            **asked,
+        )
+
+
+def _tell(found: CurveStudy, *, as_json: bool, as_csv: bool) -> None:
     if as_json:
         report = study_as_dict(found, version=blockpool.__version__, compiled=blockpool.COMPILED)
         print_json(report, indent=None)

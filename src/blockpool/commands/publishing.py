@@ -25,6 +25,7 @@ from blockpool.replay.sizes import parse_speed
 
 if TYPE_CHECKING:
     from blockpool.events import SourceAddress
+    from blockpool.events.fleet_settings import FleetSettings
     from blockpool.events.mock_fleet import WorkerResult
 
 PUBLISH_OPTIONS = ("publish", "publish_replay", "workers", "routing", "publish_topic", "dialect", "linger")
@@ -85,11 +86,9 @@ def publish(trace: str, params: dict[str, Any]) -> None:
         UsageError: For options that mean nothing here, or values that cannot be right.
     """
     _refuse_what_means_nothing()
-    from blockpool.events.fleet_settings import FleetSettings
     from blockpool.events.fleet_tables import fleet_as_dict, print_fleet
     from blockpool.events.mock_fleet import publish_trace
 
-    speed, linger = params["speed"], params["linger"] or 0.0
     sizes = as_usage(lambda: pool_sizes(params["blocks"], params["memory"], params["bytes_per_block"]))
     if len(sizes) > 1:
         raise click.UsageError("--publish plays one size of the pool")
@@ -105,17 +104,7 @@ def publish(trace: str, params: dict[str, Any]) -> None:
             hash_algorithm=params["hash_algorithm"] or DEFAULT_HASH,
         )
     )
-    fleet = as_usage(
-        lambda: FleetSettings(
-            publish=params["publish"],
-            publish_replay=params["publish_replay"],
-            workers=params["workers"] or 1,
-            routing=params["routing"] or _ROUTINGS[0],
-            speed=None if speed is None else parse_speed(speed),
-            topic=params["publish_topic"] or "",
-            dialect=params["dialect"] or _DIALECTS[0],
-        )
-    )
+    fleet = as_usage(lambda: _fleet_settings(params))
     check_hash_is_used(
         trace, params["hash_algorithm"], block_size=params["block_size"], skip_bad=params["skip_bad"]
     )
@@ -129,7 +118,7 @@ def publish(trace: str, params: dict[str, Any]) -> None:
         else:
             print_fleet(table_console(), trace, fleet, results)
         sys.stdout.flush()
-        _stay(linger)
+        _stay(params["linger"] or 0.0)
 
     with progress_bar() as bar:
         progress = fraction_task(bar, "publishing")
@@ -139,6 +128,21 @@ def publish(trace: str, params: dict[str, Any]) -> None:
             ),
             fields=("sort", "speed", "routing", "publish"),
         )
+
+
+def _fleet_settings(params: dict[str, Any]) -> FleetSettings:
+    from blockpool.events.fleet_settings import FleetSettings
+
+    speed = params["speed"]
+    return FleetSettings(
+        publish=params["publish"],
+        publish_replay=params["publish_replay"],
+        workers=params["workers"] or 1,
+        routing=params["routing"] or _ROUTINGS[0],
+        speed=None if speed is None else parse_speed(speed),
+        topic=params["publish_topic"] or "",
+        dialect=params["dialect"] or _DIALECTS[0],
+    )
 
 
 def _refuse_what_means_nothing() -> None:

@@ -108,15 +108,8 @@ def study(
     settings.require_full_attention(NO_CURVE)
     check_path(trace)
     check_policies(policies)
+    _check_numbers(blocks, verify, seed, jobs)
     others = other_policies(policies)
-    as_list("blocks", blocks)
-    for capacity in blocks:
-        check_pool_blocks(capacity)
-    if not 0 <= as_int("verify", verify) <= MAX_VERIFIED:
-        raise ConfigError("verify", verify, f"must be 0 … {MAX_VERIFIED:,}")
-    as_int("seed", seed)
-    if jobs is not None:
-        as_size("jobs", jobs)
     if as_int("sample", one_in) > 1 and (verify or others):
         field, value = ("verify", str(verify)) if verify else ("policies", ",".join(policies))
         raise ConfigError(field, value, "needs the whole trace, not a sample")
@@ -165,6 +158,17 @@ def study(
         tuple(rows),
         tuple(to_verify),
     )
+
+
+def _check_numbers(blocks: Sequence[int], verify: int, seed: int, jobs: int | None) -> None:
+    as_list("blocks", blocks)
+    for capacity in blocks:
+        check_pool_blocks(capacity)
+    if not 0 <= as_int("verify", verify) <= MAX_VERIFIED:
+        raise ConfigError("verify", verify, f"must be 0 … {MAX_VERIFIED:,}")
+    as_int("seed", seed)
+    if jobs is not None:
+        as_size("jobs", jobs)
 
 
 def _chosen_capacities(curve: HitCurve, blocks: Sequence[int]) -> dict[int, list[str]]:
