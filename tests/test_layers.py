@@ -141,7 +141,8 @@ def test_no_file_names_a_place_of_one_machine() -> None:
     """Paths are relative to the checkout, or come from the user."""
     kinds = {".py", ".md", ".toml", ".in", ".txt", ""}
     folders = ("src", "tests", "benchmarks", "docs", "examples", ".ci")
-    files = [path for path in CHECKOUT.iterdir() if path.is_file()]
+    # In a worktree of git, .git is a file that names where the main checkout stands.
+    files = [path for path in CHECKOUT.iterdir() if path.is_file() and path.name != ".git"]
     files += [path for folder in folders for path in (CHECKOUT / folder).rglob("*") if path.is_file()]
     named = [
         f"{path.relative_to(CHECKOUT).as_posix()}:{number}: {line.strip()[:80]}"

@@ -39,6 +39,23 @@ def test_tables() -> None:
     assert max(map(len, output.splitlines())) <= 80
 
 
+def test_what_block_ids_cannot_tell(tmp_path: Path) -> None:
+    """By trace rules the second prompt "differs" from the first, which it only continues; the report admits it."""
+    ids = [{"input_length": 20, "hash_ids": [1, 2]}, {"input_length": 40, "hash_ids": [1, 3, 4]}]
+    tokens = [{"token_ids": list(range(length))} for length in (20, 40)]
+    for lines, rules, reason, is_noted in (
+        (ids, "trace", "differs", True),
+        (ids, "engine", "never seen", False),
+        (tokens, "trace", "never seen", False),
+    ):
+        name = trace(tmp_path / "trace", *lines)
+        options = ("--blocks", "9", "--block-size", "16", "--rules", rules, "--explain")
+        misses = invoke_json(name, *options)["results"][0]["misses"]
+        assert misses["differs_is_bound"] is is_noted
+        assert misses["cases"][0]["reasons"][0]["reason"] == reason
+        assert ("differs is at most so much" in invoke("replay", name, *options).stdout) is is_noted
+
+
 def test_no_word_of_it_without_explain(small: str) -> None:
     assert "why blocks missed" not in invoke("replay", small, "--blocks", "500").stdout
 
@@ -65,6 +82,7 @@ def test_json_schema(small: str) -> None:
     assert sorted(misses) == [
         "cases",
         "differs_at",
+        "differs_is_bound",
         "evicted",
         "missed_blocks",
         "missed_tokens",

@@ -57,6 +57,28 @@ def test_one_replica() -> None:
     assert "--prefill-rate" not in output
 
 
+def test_the_verdict(trace: str) -> None:
+    """Below the knee, past it, at the end of the curve, and without anything to find."""
+    points = plan_json(trace)["fleets"][0]["points"]
+    per_block = points["knee"]["pool_bytes"] // points["knee"]["blocks"]
+    knee, most = points["knee"]["blocks"], points["most"]["blocks"]
+    assert knee < most - 1
+    for blocks, words in (
+        (knee - 1, "; twice is worth it: the knee is at "),
+        (knee, "; twice is hardly worth it: the knee is behind."),
+        (most, "As planned, the pool keeps 100.0% of what the largest pool finds; twice is not worth it"),
+    ):
+        arguments = ["--model", "llama-3-8b", "--gpu-memory", str(blocks * per_block)]
+        output = " ".join(invoke("plan", trace, *arguments).stdout.split())
+        assert words in output
+
+
+def test_the_verdict_where_nothing_repeats(tmp_path: Path) -> None:
+    path = tmp_path / "one.jsonl"
+    path.write_text('{"token_ids": [1, 2, 3]}\n', encoding="ascii")
+    assert "Nothing can be found at any size" in invoke("plan", str(path), *MODEL).stdout
+
+
 def test_replicas_with_both_ways_of_routing(trace: str) -> None:
     output = run("plan", trace, *MODEL, "--replicas", "3").stdout.decode()
     assert max(map(len, output.splitlines()[1:])) <= 80

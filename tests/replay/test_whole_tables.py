@@ -24,7 +24,7 @@ def console(width: int) -> tuple[io.StringIO, Any]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_replay(width: int) -> None:
-    from blockpool.replay.tables import print_report
+    from blockpool.replay.replay_tables import print_report
 
     result = replay("demo", 500)
     large = replace(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 import blockpool
 from blockpool.commands.html_report import html_option, html_report
@@ -19,15 +17,16 @@ from blockpool.commands.options import (
     pool_sizes,
     trace_argument,
 )
-from blockpool.commands.progress import progress_bar, show_fraction
+from blockpool.commands.output import print_json, table_console
+from blockpool.commands.progress import fraction_task, progress_bar
 from blockpool.commands.usage import as_usage, refuse_if_given
-from blockpool.replay import ReplaySettings, study, study_as_dict
+from blockpool.replay import CurveStudy, ReplaySettings, study, study_as_dict
 from blockpool.replay.curves.curve_report import csv_rows
 from blockpool.replay.curves.curve_study import MAX_VERIFIED
-from blockpool.replay.curves.policy_points import LRU, POLICIES, parse_policies
+from blockpool.replay.curves.policy_points import parse_policies
+from blockpool.replay.curves.policy_table import LRU, POLICIES
 from blockpool.replay.settings import DEFAULT_HASH
 from blockpool.replay.sizes import parse_sampling
-from blockpool.replay.tables import PLAIN_WIDTH
 
 if TYPE_CHECKING:
     from blockpool.replay.html.page import Page
@@ -115,23 +114,18 @@ def curve_command(
     )
     check_hash_is_used(trace, hash_algorithm, block_size=block_size, skip_bad=skip_bad)
     with html_report(html, trace) as write:
-        with progress_bar() as bar:
-            reading = bar.add_task("reading", total=None)
-            verifying = bar.add_task("verifying", total=verify, visible=bool(verify))
-            found = as_usage(
-                lambda: study(
-                    trace,
-                    settings,
-                    blocks=sizes,
-                    policies=names,
-                    verify=verify,
-                    one_in=one_in,
-                    seed=seed,
-                    jobs=jobs,
-                    progress=None if bar.disable else show_fraction(bar, reading),
-                    finished=lambda done: bar.update(verifying, completed=done),
-                )
+        found = as_usage(
+            lambda: _study(
+                trace,
+                settings,
+                blocks=sizes,
+                policies=names,
+                verify=verify,
+                one_in=one_in,
+                seed=seed,
+                jobs=jobs,
             )
+        )
         check_hash_was_used(hash_algorithm, found.curve.trace_format)
 
         def page() -> Page:
@@ -140,19 +134,34 @@ def curve_command(
             return curve_page(found)
 
         write(page)
-    if as_json:
-        click.echo(
-            json.dumps(
-                study_as_dict(found, version=blockpool.__version__, compiled=blockpool.COMPILED),
-                allow_nan=False,
-            )
+    _tell(found, as_json=as_json, as_csv=as_csv)
+
+
+def _study(trace: str, settings: ReplaySettings, *, verify: int, **asked: Any) -> CurveStudy:
+    """The curve, with a progress bar for the pass and for what is verified."""
+    with progress_bar() as bar:
+        reading = fraction_task(bar, "reading")
+        verifying = bar.add_task("verifying", total=verify, visible=bool(verify))
+        return study(
+            trace,
+            settings,
+            verify=verify,
+            progress=reading,
+            finished=lambda done: bar.update(verifying, completed=done),
+            **asked,
         )
+
+
+def _tell(found: CurveStudy, *, as_json: bool, as_csv: bool) -> None:
+    if as_json:
+        report = study_as_dict(found, version=blockpool.__version__, compiled=blockpool.COMPILED)
+        print_json(report, indent=None)
     elif as_csv:
         csv.writer(sys.stdout, lineterminator="\n").writerows(csv_rows(found))
     else:
         from blockpool.replay.curves.curve_tables import print_study
 
-        print_study(Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH), found)
+        print_study(table_console(), found)
 
 
 def _refuse_options_without_effect(*, replays: bool, random: bool, only_curve: bool) -> None:

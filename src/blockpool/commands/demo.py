@@ -14,8 +14,8 @@ import click
 from rich.console import Console
 from rich.live import Live
 
+from blockpool.commands.output import table_console
 from blockpool.errors import BlockPoolError
-from blockpool.replay.tables import PLAIN_WIDTH
 from blockpool.trace.generator import MAX_SEED
 
 if TYPE_CHECKING:  # the demo needs NumPy, and is imported when it is asked for
@@ -84,7 +84,7 @@ def engine_command(
     from blockpool.demo.tables import print_runs
     from blockpool.demo.workload import MAX_OUTPUT_TOKENS, MAX_PROMPT_TOKENS, make_workload
 
-    console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
+    console = table_console()
     # Not what rich takes for a terminal: FORCE_COLOR makes that a file, too. A dumb one cannot show the view.
     live = sys.stdout.isatty() and not console.is_dumb_terminal and not no_live
     if speed is not None and not live:

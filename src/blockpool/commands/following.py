@@ -12,36 +12,32 @@ from typing import TYPE_CHECKING
 import click
 
 from blockpool.commands.open_files import PER_ADDRESS, allow_open_files
-from blockpool.commands.options import Number
+from blockpool.commands.options import Number, all_of
 from blockpool.errors import ConfigError, printable
 
 if TYPE_CHECKING:  # needs the extra `events`, and is imported when it is asked for
     from blockpool.events import EventSubscriber, ReceivedBatch, Source
 
 
-def following_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Argument and options of everything that listens."""
-    options = (
-        click.argument("addresses", nargs=-1, required=True, metavar="ADDRESS..."),
-        click.option(
-            "--replay-endpoint",
-            "replay_endpoints",
-            multiple=True,
-            metavar="ADDRESS",
-            help="Where a publisher answers those who missed something; once for each ADDRESS, in their order.",
-        ),
-        click.option("--topic", default="", metavar="PREFIX", help="Only topics that begin so."),
-        click.option(
-            "--duration",
-            type=Number(0, min_open=True),
-            metavar="SECONDS",
-            help="End after so long.",
-        ),
-        click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many batches."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+following_options = all_of(
+    click.argument("addresses", nargs=-1, required=True, metavar="ADDRESS..."),
+    click.option(
+        "--replay-endpoint",
+        "replay_endpoints",
+        multiple=True,
+        metavar="ADDRESS",
+        help="Where a publisher answers those who missed something; once for each ADDRESS, in their order.",
+    ),
+    click.option("--topic", default="", metavar="PREFIX", help="Only topics that begin so."),
+    click.option(
+        "--duration",
+        type=Number(0, min_open=True),
+        metavar="SECONDS",
+        help="End after so long.",
+    ),
+    click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many batches."),
+)
+"""Argument and options of everything that listens."""
 
 
 @contextlib.contextmanager

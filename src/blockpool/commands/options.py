@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -15,6 +15,8 @@ from blockpool.replay.sizes import blocks_for_memory, parse_block_counts
 from blockpool.trace import TraceReader
 from blockpool.trace.demo import DEMO_NAME
 from blockpool.trace.formats import MAX_BLOCK_SIZE, TOKEN_IDS
+
+Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def not_empty(context: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -33,6 +35,17 @@ class Number(click.FloatRange):
         if math.isnan(number):
             self.fail(f"{value} is no number", param, ctx)
         return number
+
+
+def all_of(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options, or arguments, as one decorator; the help lists them in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 BLOCK_SIZE = click.IntRange(1, MAX_BLOCK_SIZE)
@@ -68,38 +81,66 @@ sort_option = click.option(
 )
 
 
-def playing_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of everything that plays a trace."""
-    options = (
-        click.option("--memory", metavar="SIZE[,SIZE...]", help="Size of the pool as memory, such as 40GiB."),
-        click.option(
-            "--bytes-per-block", metavar="SIZE", help="Memory of one block, such as 2MiB; goes with --memory."
-        ),
-        rules_option,
-        window_option,
-        click.option(
-            "--block-size",
-            type=BLOCK_SIZE,
-            help="Tokens per block.  [default: 16 for token ids, 512 for mooncake]",
-        ),
-        hash_option,
-        click.option(
-            "--reuse-uncached-first",
-            is_flag=True,
-            help="Recycle blocks that can never hit before those that can.",
-        ),
-        click.option("--skip-bad", is_flag=True, help="Count bad lines instead of stopping."),
-        sort_option,
-        click.option(
-            "--jobs",
-            type=click.IntRange(1),
-            help="Processes for several sizes.  [default: one per processor]",
-        ),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+block_size_option = click.option(
+    "--block-size",
+    type=BLOCK_SIZE,
+    help="Tokens per block.  [default: 16 for token ids, 512 for mooncake]",
+)
+
+skip_bad_option = click.option("--skip-bad", is_flag=True, help="Count bad lines instead of stopping.")
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+playing_options = all_of(
+    click.option("--memory", metavar="SIZE[,SIZE...]", help="Size of the pool as memory, such as 40GiB."),
+    click.option(
+        "--bytes-per-block", metavar="SIZE", help="Memory of one block, such as 2MiB; goes with --memory."
+    ),
+    rules_option,
+    window_option,
+    block_size_option,
+    hash_option,
+    click.option(
+        "--reuse-uncached-first",
+        is_flag=True,
+        help="Recycle blocks that can never hit before those that can.",
+    ),
+    skip_bad_option,
+    sort_option,
+    click.option(
+        "--jobs",
+        type=click.IntRange(1),
+        help="Processes for several sizes.  [default: one per processor]",
+    ),
+    json_option,
+)
+"""The options of everything that plays a trace."""
+
+check_options = all_of(
+    click.option(
+        "--check",
+        is_flag=True,
+        help="Check the pool's invariants after every request, with --timed after every step (slow).",
+    ),
+    click.option(
+        "--check-every",
+        type=click.IntRange(1),
+        metavar="K",
+        help="Check them after every K-th request, with --timed step.",
+    ),
+)
+"""--check and --check-every, of which `check_interval` makes one number."""
+
+
+def check_interval(check: bool, check_every: int | None) -> int:
+    """`ReplaySettings.check_every` as the two options ask for it.
+
+    Raises:
+        UsageError: Both are given.
+    """
+    if check and check_every is not None:
+        raise click.UsageError("either --check or --check-every")
+    return check_every or int(check)
 
 
 def pool_sizes(blocks: str | None, memory: str | None, bytes_per_block: str | None) -> list[int]:

@@ -2,45 +2,50 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 import blockpool
 from blockpool.commands.html_report import html_option, html_report
 from blockpool.commands.options import (
+    block_size_option,
     check_hash_is_used,
     hash_option,
+    json_option,
     not_empty,
     rules_option,
+    skip_bad_option,
     sort_option,
     trace_argument,
     window_option,
 )
-from blockpool.commands.progress import progress_bar, show_fraction
+from blockpool.commands.output import print_json, table_console
+from blockpool.commands.plan_options import FLEET_OPTIONS, GPU_OPTIONS, plan_options, plan_settings
+from blockpool.commands.progress import fraction_task, progress_bar
+from blockpool.commands.sections import SectionedCommand
 from blockpool.commands.usage import as_usage, refuse_if_given
-from blockpool.replay.curves.policy_points import POLICIES
-from blockpool.replay.plans.kv_dtype import KV_DTYPES
+from blockpool.replay.curves.policy_table import POLICIES
 from blockpool.replay.plans.model_catalog import config_path, load_model_shape
 from blockpool.replay.plans.plan import plan_capacity
 from blockpool.replay.plans.plan_result import plan_as_dict
-from blockpool.replay.plans.plan_settings import MAX_RUNNING, MAX_TENSOR_PARALLEL, PlanSettings
 from blockpool.replay.plans.plan_tables import print_plan
-from blockpool.replay.plans.routing import AFFINE, MAX_REPLICAS, ROUTINGS
 from blockpool.replay.settings import DEFAULT_HASH, ReplaySettings
-from blockpool.replay.sizes import parse_bytes
-from blockpool.replay.tables import PLAIN_WIDTH
-from blockpool.trace.formats import MAX_BLOCK_SIZE
-from blockpool.trace.generator import MAX_SEED
 
 if TYPE_CHECKING:
     from blockpool.replay.html.page import Page
 
 
-@click.command("plan", short_help="Size the cache of a model.")
+class _PlanCommand(SectionedCommand):
+    sections = (
+        ("The model and its GPUs", ("model", *GPU_OPTIONS)),
+        ("The fleet", FLEET_OPTIONS),
+        ("The trace", ("block_size", "rules", "window", "hash_algorithm", "skip_bad", "sort")),
+        ("What is told", ("as_json", "html")),
+    )
+
+
+@click.command("plan", cls=_PlanCommand, short_help="Size the cache of a model.")
 @trace_argument
 @click.option(
     "--model",
@@ -49,81 +54,19 @@ if TYPE_CHECKING:
     metavar="PATH|NAME",
     help="A config.json, its folder, or a well-known model.",
 )
-@click.option("--gpu-memory", required=True, metavar="SIZE", help="Memory of one GPU, such as 80GiB.")
-@click.option(
-    "--reserve",
-    metavar="SIZE",
-    help="Of it, for weights, activations and all else.  [default: nothing]",
-)
-@click.option(
-    "--tensor-parallel",
-    type=click.IntRange(1, MAX_TENSOR_PARALLEL),
-    default=1,
-    show_default=True,
-    help="GPUs of one replica.",
-)
-@click.option(
-    "--kv-dtype",
-    type=click.Choice(KV_DTYPES),
-    default=KV_DTYPES[0],
-    show_default=True,
-    help="Of the cache; auto: as the model.",
-)
-@click.option(
-    "--block-size",
-    type=click.IntRange(1, MAX_BLOCK_SIZE),
-    help="Tokens per block.  [default: 16 for token ids, 512 for mooncake]",
-)
-@click.option(
-    "--max-running",
-    type=click.IntRange(1, MAX_RUNNING),
-    default=1,
-    show_default=True,
-    help="Requests at a time, for their windows and states.",
-)
-@click.option(
-    "--prefill-rate",
-    type=float,
-    metavar="TOKENS/S",
-    help="Prompt tokens that one replica computes per second.",
-)
-@click.option(
-    "--replicas",
-    type=click.IntRange(1, MAX_REPLICAS),
-    default=1,
-    show_default=True,
-    help="Engines, each with a pool of its own.",
-)
-@click.option(
-    "--routing", type=click.Choice(ROUTINGS), help="How they share the requests.  [default: both ways]"
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, MAX_SEED),
-    default=0,
-    show_default=True,
-    help="Of random routing.",
-)
+@plan_options
+@block_size_option
 @rules_option
 @window_option
 @hash_option
-@click.option("--skip-bad", is_flag=True, help="Count bad lines instead of stopping.")
+@skip_bad_option
 @sort_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @html_option
 def plan_command(
     trace: str,
     model: str,
-    gpu_memory: str,
-    reserve: str | None,
-    tensor_parallel: int,
-    kv_dtype: str,
     block_size: int | None,
-    max_running: int,
-    prefill_rate: float | None,
-    replicas: int,
-    routing: str | None,
-    seed: int,
     rules: str,
     window: str,
     hash_algorithm: str | None,
@@ -131,6 +74,7 @@ def plan_command(
     sort: bool,
     as_json: bool,
     html: str | None,
+    **planned: Any,
 ) -> None:
     """Size the cache of a model: what fits into the memory, and what the trace makes of it.
 
@@ -139,24 +83,7 @@ def plan_command(
     gpt-oss-120b, gemma-2-27b, gemma-3-27b, deepseek-v3, deepseek-r1, kimi-k2, jamba-v0.1, nemotron-h-8b,
     qwen3-next-80b-a3b.
     """
-    if replicas == 1:
-        refuse_if_given("routing", "is for several replicas: with --replicas")
-        refuse_if_given("seed", "is for several replicas: with --replicas")
-    if routing == AFFINE:
-        refuse_if_given("seed", "is for random routing")
-    settings = as_usage(
-        lambda: PlanSettings(
-            gpu_memory=parse_bytes("gpu_memory", gpu_memory),
-            reserve=0 if reserve is None else parse_bytes("reserve", reserve, least=0),
-            kv_dtype=kv_dtype,
-            tensor_parallel=tensor_parallel,
-            max_running=max_running,
-            prefill_rate=prefill_rate,
-            replicas=replicas,
-            routing=routing,
-            seed=seed,
-        )
-    )
+    settings = plan_settings(planned)
     replay = ReplaySettings(
         rules=rules,
         window=window,
@@ -171,7 +98,7 @@ def plan_command(
         refuse_if_given("max_running", "is for windows and states of running requests; this model needs none")
     with html_report(html, trace, config_path(model)) as write:
         with progress_bar() as bar:
-            show = show_fraction(bar, bar.add_task("planning", total=None))
+            progress = fraction_task(bar, "planning")
             plan = as_usage(
                 lambda: plan_capacity(
                     trace,
@@ -179,7 +106,7 @@ def plan_command(
                     settings,
                     replay,
                     policies=() if html is None else POLICIES,
-                    progress=None if bar.disable else show,
+                    progress=progress,
                 ),
                 fields=("sort",),
             )
@@ -191,8 +118,6 @@ def plan_command(
 
         write(page)
     if as_json:
-        report = plan_as_dict(trace, plan, version=blockpool.__version__, compiled=blockpool.COMPILED)
-        click.echo(json.dumps(report, indent=2, allow_nan=False))
-        return
-    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
-    print_plan(console, trace, plan)
+        print_json(plan_as_dict(trace, plan, version=blockpool.__version__, compiled=blockpool.COMPILED))
+    else:
+        print_plan(table_console(), trace, plan)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 
 def progress_bar() -> Progress:
@@ -21,8 +21,15 @@ def progress_bar() -> Progress:
     )
 
 
-def show_fraction(bar: Progress, task: TaskID) -> Callable[[float | None], None]:
-    """A callback that moves a task of the bar; None while nobody knows how far it is."""
+def fraction_task(bar: Progress, description: str) -> Callable[[float | None], None] | None:
+    """Adds a task to the bar, and makes a callback that moves it.
+
+    Returns:
+        Takes the fraction that is done, 0 … 1, or None while nobody knows it. None where there is no bar to be seen.
+    """
+    task = bar.add_task(description, total=None)
+    if bar.disable:
+        return None
 
     def show(fraction: float | None) -> None:
         bar.update(task, completed=fraction or 0.0, total=None if fraction is None else 1.0)

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 import blockpool
 from blockpool.commands.following import ending_when_terminated
 from blockpool.commands.open_files import PER_PUBLISHER, allow_open_files
-from blockpool.commands.options import Number, check_hash_is_used, check_hash_was_used, pool_sizes
-from blockpool.commands.progress import progress_bar, show_fraction
-from blockpool.commands.usage import as_usage, given
+from blockpool.commands.options import (
+    Number,
+    all_of,
+    check_hash_is_used,
+    check_hash_was_used,
+    check_interval,
+    pool_sizes,
+)
+from blockpool.commands.output import print_json, table_console
+from blockpool.commands.progress import fraction_task, progress_bar
+from blockpool.commands.usage import as_usage, given, refuse_all_but
 from blockpool.errors import printable
 from blockpool.replay import ReplaySettings
 from blockpool.replay.settings import DEFAULT_HASH, ENGINE_RULES
 from blockpool.replay.sizes import parse_speed
-from blockpool.replay.tables import PLAIN_WIDTH
 
 if TYPE_CHECKING:
     from blockpool.events import SourceAddress
+    from blockpool.events.fleet_settings import FleetSettings
     from blockpool.events.mock_fleet import WorkerResult
 
 PUBLISH_OPTIONS = ("publish", "publish_replay", "workers", "routing", "publish_topic", "dialect", "linger")
@@ -36,46 +41,42 @@ _ROUTINGS = ("round-robin", "session")  # as blockpool.events has them, which ne
 _DIALECTS = ("array", "map")
 
 
-def publish_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of `--publish`; --speed is shared with --timed."""
-    options = (
-        click.option(
-            "--publish",
-            metavar="ADDRESS",
-            help="Publish the events of the pool there, such as tcp://127.0.0.1:5557; by engine rules, "
-            "as fast as possible or at --speed.",
-        ),
-        click.option(
-            "--publish-replay", metavar="ADDRESS", help="With --publish: answer there who missed something."
-        ),
-        click.option(
-            "--workers",
-            type=click.IntRange(1, 256),
-            help="With --publish: so many pools, each with a publisher; ports rise by 1.  [default: 1]",
-        ),
-        click.option(
-            "--routing",
-            type=click.Choice(_ROUTINGS),
-            help="With --publish: which worker gets a request.  [default: round-robin]",
-        ),
-        click.option(
-            "--publish-topic",
-            metavar="TOPIC",
-            help="With --publish: of all messages; {rank} in it is the number of the worker.  [default: none]",
-        ),
-        click.option(
-            "--dialect", type=click.Choice(_DIALECTS), help="With --publish: of events.  [default: array]"
-        ),
-        click.option(
-            "--linger",
-            type=Number(0),
-            metavar="SECONDS",
-            help="With --publish: stay so long after the last request, and answer.  [default: 0]",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+publish_options = all_of(
+    click.option(
+        "--publish",
+        metavar="ADDRESS",
+        help="Publish the events of the pool there, such as tcp://127.0.0.1:5557; by engine rules, "
+        "as fast as possible or at --speed.",
+    ),
+    click.option(
+        "--publish-replay", metavar="ADDRESS", help="With --publish: answer there who missed something."
+    ),
+    click.option(
+        "--workers",
+        type=click.IntRange(1, 256),
+        help="With --publish: so many pools, each with a publisher; ports rise by 1.  [default: 1]",
+    ),
+    click.option(
+        "--routing",
+        type=click.Choice(_ROUTINGS),
+        help="With --publish: which worker gets a request.  [default: round-robin]",
+    ),
+    click.option(
+        "--publish-topic",
+        metavar="TOPIC",
+        help="With --publish: of all messages; {rank} in it is the number of the worker.  [default: none]",
+    ),
+    click.option(
+        "--dialect", type=click.Choice(_DIALECTS), help="With --publish: of events.  [default: array]"
+    ),
+    click.option(
+        "--linger",
+        type=Number(0),
+        metavar="SECONDS",
+        help="With --publish: stay so long after the last request, and answer.  [default: 0]",
+    ),
+)
+"""The options of `--publish`; --speed is shared with --timed."""
 
 
 def publish(trace: str, params: dict[str, Any]) -> None:
@@ -89,39 +90,26 @@ def publish(trace: str, params: dict[str, Any]) -> None:
         UsageError: For options that mean nothing here, or values that cannot be right.
     """
     _refuse_what_means_nothing()
-    from blockpool.events.fleet_settings import FleetSettings
     from blockpool.events.fleet_tables import fleet_as_dict, print_fleet
     from blockpool.events.mock_fleet import publish_trace
 
     _refuse_what_has_no_effect(params)
-    speed, linger = params["speed"], params["linger"] or 0.0
     sizes = as_usage(lambda: pool_sizes(params["blocks"], params["memory"], params["bytes_per_block"]))
     if len(sizes) > 1:
         raise click.UsageError("--publish plays one size of the pool")
-    if params["check"] and params["check_every"] is not None:
-        raise click.UsageError("either --check or --check-every")
+    check_every = check_interval(params["check"], params["check_every"])
     settings = as_usage(
         lambda: ReplaySettings(
             rules=ENGINE_RULES,
             reuse_uncached_first=params["reuse_uncached_first"],
-            check_every=params["check_every"] or int(params["check"]),
+            check_every=check_every,
             skip_bad=params["skip_bad"],
             sort=params["sort"],
             block_size=params["block_size"],
             hash_algorithm=params["hash_algorithm"] or DEFAULT_HASH,
         )
     )
-    fleet = as_usage(
-        lambda: FleetSettings(
-            publish=params["publish"],
-            publish_replay=params["publish_replay"],
-            workers=params["workers"] or 1,
-            routing=params["routing"] or _ROUTINGS[0],
-            speed=None if speed is None else parse_speed(speed),
-            topic=params["publish_topic"] or "",
-            dialect=params["dialect"] or _DIALECTS[0],
-        )
-    )
+    fleet = as_usage(lambda: _fleet_settings(params))
     check_hash_is_used(
         trace, params["hash_algorithm"], block_size=params["block_size"], skip_bad=params["skip_bad"]
     )
@@ -131,16 +119,15 @@ def publish(trace: str, params: dict[str, Any]) -> None:
         bar.stop()
         if params["as_json"]:
             report = fleet_as_dict(trace, settings, fleet, results, version=blockpool.__version__)
-            click.echo(json.dumps(report, indent=2, allow_nan=False))
+            print_json(report)
         else:
-            console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
-            print_fleet(console, trace, fleet, results)
+            print_fleet(table_console(), trace, fleet, results)
         sys.stdout.flush()
-        _stay(linger)
+        _stay(params["linger"] or 0.0)
 
     allow_open_files(f"{fleet.workers} workers", PER_PUBLISHER * fleet.workers)
     with ending_when_terminated(), progress_bar() as bar:
-        progress = None if bar.disable else show_fraction(bar, bar.add_task("publishing", total=None))
+        progress = fraction_task(bar, "publishing")
         as_usage(
             lambda: publish_trace(
                 trace, sizes[0], settings, fleet, started=_say_where, finished=finished, progress=progress
@@ -149,13 +136,24 @@ def publish(trace: str, params: dict[str, Any]) -> None:
         )
 
 
+def _fleet_settings(params: dict[str, Any]) -> FleetSettings:
+    from blockpool.events.fleet_settings import FleetSettings
+
+    speed = params["speed"]
+    return FleetSettings(
+        publish=params["publish"],
+        publish_replay=params["publish_replay"],
+        workers=params["workers"] or 1,
+        routing=params["routing"] or _ROUTINGS[0],
+        speed=None if speed is None else parse_speed(speed),
+        topic=params["publish_topic"] or "",
+        dialect=params["dialect"] or _DIALECTS[0],
+    )
+
+
 def _refuse_what_means_nothing() -> None:
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        if name not in _MEANINGFUL and given(name):
-            raise click.UsageError(f"{parameter.opts[0]} does not go with --publish")
-    if given("rules") and context.params["rules"] != ENGINE_RULES:
+    refuse_all_but(_MEANINGFUL, "does not go with --publish")
+    if given("rules") and click.get_current_context().params["rules"] != ENGINE_RULES:
         raise click.UsageError("--rules: --publish goes by engine rules, as only full blocks are published")
 
 

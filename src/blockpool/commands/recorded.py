@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 import blockpool
-from blockpool.commands.progress import progress_bar, show_fraction
-from blockpool.commands.usage import given
-from blockpool.replay.tables import PLAIN_WIDTH
+from blockpool.commands.output import print_json, table_console
+from blockpool.commands.progress import fraction_task, progress_bar
+from blockpool.commands.usage import refuse_all_but
 from blockpool.trace import open_trace_for_writing
 from blockpool.trace.source import is_read_from
 
@@ -43,13 +40,10 @@ def report_recording(trace: str, *, as_json: bool, requests_to: str | None) -> N
     Raises:
         UsageError: For an option that means nothing here.
     """
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        if parameter.name not in _MEANINGFUL and given(parameter.name or ""):
-            raise click.UsageError(
-                f"{parameter.opts[0]} is for traces of requests; {trace} is a recording of events, "
-                "which has no requests"
-            )
+    refuse_all_but(
+        _MEANINGFUL,
+        f"is for traces of requests; {trace} is a recording of events, which has no requests",
+    )
     if requests_to is not None and is_read_from(trace, Path(requests_to)):
         raise click.UsageError("--requests-to names the recording itself")
     from blockpool.events.derived_requests import DerivedRequests
@@ -59,16 +53,16 @@ def report_recording(trace: str, *, as_json: bool, requests_to: str | None) -> N
 
     derived = None if requests_to is None else DerivedRequests()
     with progress_bar() as bar:
-        show = None if bar.disable else show_fraction(bar, bar.add_task("replaying", total=None))
-        result = replay_recording(trace, each=None if derived is None else derived.add, progress=show)
+        progress = fraction_task(bar, "replaying")
+        result = replay_recording(trace, each=None if derived is None else derived.add, progress=progress)
     if derived is not None and requests_to is not None:
         with open_trace_for_writing(Path(requests_to)) as file:
             derived.write(file)
     if as_json:
         report = recording_as_dict(result, version=blockpool.__version__)
         report["requests"] = None if derived is None else derived.counts()
-        click.echo(json.dumps(report, indent=2, allow_nan=False))
+        print_json(report)
         return
-    print_recording(Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH), result)
+    print_recording(table_console(), result)
     if derived is not None:
         click.echo(derived.words(str(requests_to)))

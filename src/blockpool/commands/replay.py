@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Any
 
 import click
-from rich.console import Console
 
 from blockpool.commands.attention_option import attention_option, rules_for
 from blockpool.commands.html_report import html_option, html_report
@@ -15,21 +12,23 @@ from blockpool.commands.options import (
     Number,
     check_hash_is_used,
     check_hash_was_used,
+    check_interval,
+    check_options,
     playing_options,
     pool_sizes,
     trace_argument,
 )
-from blockpool.commands.progress import progress_bar, show_fraction
+from blockpool.commands.output import print_json, table_console
+from blockpool.commands.progress import fraction_task, progress_bar
 from blockpool.commands.publishing import PUBLISH_OPTIONS
 from blockpool.commands.recorded import RECORDING_OPTIONS
 from blockpool.commands.replay_events import with_events
-from blockpool.commands.replay_ways import OneAfterTheOther, ReplayWay, Result, SideBySide
+from blockpool.commands.replay_ways import ReplayWay, Result, one_after_the_other, side_by_side
 from blockpool.commands.sections import SectionedCommand
 from blockpool.commands.timed_options import TIMED_OPTIONS, timed_options, timed_settings
 from blockpool.commands.usage import as_usage
 from blockpool.replay import ReplaySettings
 from blockpool.replay.settings import DEFAULT_HASH, FULL_ATTENTION, TRACE_RULES
-from blockpool.replay.tables import PLAIN_WIDTH
 
 
 class _ReplayCommand(SectionedCommand):
@@ -61,17 +60,7 @@ class _ReplayCommand(SectionedCommand):
     type=Number(0, 1, min_open=True),
     help="Share of blocks to follow for residency.  [default: about 2,000 blocks]",
 )
-@click.option(
-    "--check",
-    is_flag=True,
-    help="Check the pool's invariants after every request, with --timed after every step (slow).",
-)
-@click.option(
-    "--check-every",
-    type=click.IntRange(1),
-    metavar="K",
-    help="Check them after every K-th request, with --timed step.",
-)
+@check_options
 @click.option(
     "--explain/--no-explain",
     default=None,
@@ -115,8 +104,7 @@ def replay_command(
     "-" is standard input, "demo" the bundled trace (a file of that name is ./demo). Or it is a recording of events, as
     `blockpool record` makes them: then the index is reconstructed, and what became of its blocks is told.
     """
-    if check and check_every is not None:
-        raise click.UsageError("either --check or --check-every")
+    interval = check_interval(check, check_every)
     engine = timed_settings(timed, timing)
     sizes = as_usage(lambda: pool_sizes(blocks, memory, bytes_per_block))
     if jobs is not None and len(sizes) == 1:
@@ -126,7 +114,7 @@ def replay_command(
             rules=rules_for(rules, timed=timed, attention=attention),
             window=window,
             reuse_uncached_first=reuse_uncached_first,
-            check_every=check_every or int(check),
+            check_every=interval,
             skip_bad=skip_bad,
             sort=sort,
             block_size=block_size,
@@ -141,9 +129,9 @@ def replay_command(
         raise click.UsageError("--reuse-uncached-first: by trace rules all blocks are cached; --rules engine")
     check_hash_is_used(trace, hash_algorithm, block_size=block_size, skip_bad=skip_bad)
     if engine is None:
-        _replay(OneAfterTheOther(settings), trace, sizes, jobs, hash_algorithm, as_json, html)
+        _replay(one_after_the_other(settings), trace, sizes, jobs, hash_algorithm, as_json, html)
     else:
-        _replay(SideBySide(settings, engine), trace, sizes, jobs, hash_algorithm, as_json, html)
+        _replay(side_by_side(settings, engine), trace, sizes, jobs, hash_algorithm, as_json, html)
 
 
 def _is_explained(explain: bool | None, tag: str | None, html: str | None, attention: str) -> bool:
@@ -174,11 +162,11 @@ def _replay(
             lambda: _play(way, trace, sizes, jobs, pictures=html is not None), fields=way.usage_fields
         )
         check_hash_was_used(hash_algorithm, results[0].trace_format)
-        write(lambda: way.page(trace, results))
+        write(lambda: way.page(trace=trace, results=results))
     if as_json:
-        click.echo(json.dumps(way.as_dict(trace, results), indent=2, allow_nan=False))
+        print_json(way.as_dict(trace=trace, results=results))
     else:
-        way.print(Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH), trace, results)
+        way.print(console=table_console(), trace=trace, results=results)
 
 
 def _play(
@@ -187,6 +175,12 @@ def _play(
     with progress_bar() as bar:
         if len(sizes) > 1:
             task = bar.add_task(f"{len(sizes)} pools", total=len(sizes))
-            return way.play_many(trace, sizes, jobs, pictures, lambda done: bar.update(task, completed=done))
-        show = show_fraction(bar, bar.add_task("replaying", total=None))
-        return [way.play_one(trace, sizes[0], pictures, None if bar.disable else show)]
+            return way.play_many(
+                trace,
+                sizes,
+                jobs=jobs,
+                pictures=pictures,
+                finished=lambda done: bar.update(task, completed=done),
+            )
+        progress = fraction_task(bar, "replaying")
+        return [way.play_one(trace, sizes[0], pictures=pictures, progress=progress)]

@@ -6,11 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import click
-
 from blockpool.commands.publishing import PUBLISH_OPTIONS, publish, publish_options
 from blockpool.commands.recorded import RECORDING_OPTIONS, recording_options, report_recording
-from blockpool.commands.usage import given
+from blockpool.commands.usage import refuse_if_given
 from blockpool.trace.recording_mark import is_recording
 
 
@@ -25,21 +23,16 @@ def with_events(command: Callable[..., None]) -> Callable[..., None]:
             report_recording(trace, as_json=params["as_json"], requests_to=params["requests_to"])
             return
         for name in RECORDING_OPTIONS:
-            _refuse(name, "is for recordings of events, as `blockpool record` makes them")
+            refuse_if_given(name, "is for recordings of events, as `blockpool record` makes them")
             del params[name]
         if params["publish"] is not None:
             publish(trace, params)
             return
         for name in PUBLISH_OPTIONS:
-            _refuse(name, "goes with --publish")
+            refuse_if_given(name, "goes with --publish")
             del params[name]
         if not params["timed"]:
-            _refuse("speed", "goes with --timed or --publish")
+            refuse_if_given("speed", "goes with --timed or --publish")
         command(trace=trace, **params)
 
     return chosen
-
-
-def _refuse(name: str, reason: str) -> None:
-    if given(name):
-        raise click.UsageError(f"--{name.replace('_', '-')} {reason}")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
-
-from rich.console import Console
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import blockpool
 from blockpool.replay import (
@@ -22,8 +20,7 @@ from blockpool.replay import (
     report_as_dict,
     timed_report_as_dict,
 )
-from blockpool.replay.driver import Progress
-from blockpool.replay.tables import print_report
+from blockpool.replay.replay_tables import print_report
 from blockpool.replay.timed.timed_tables import print_timed_report
 
 if TYPE_CHECKING:
@@ -33,126 +30,71 @@ Result = TypeVar("Result", ReplayResult, TimedResult)
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayWay(ABC, Generic[Result]):
-    """How to play a trace, and how to tell what came of it.
+class ReplayWay(Generic[Result]):
+    """How to play a trace, and how to tell what came of it: functions that have their settings already.
 
     Attributes:
-        settings: For all sizes.
+        play_one: One size, in this process; takes trace, blocks, `pictures` and `progress`, as `replay` does.
+        play_many: Several sizes, in processes; takes trace, sizes, `jobs`, `pictures` and `finished`, as
+            `replay_many` does.
+        as_dict: For --json; takes `trace` and `results`.
+        print: Tables; takes `console`, `trace` and `results`.
+        page: For --html, whose packages are there; takes `trace` and `results`.
         usage_fields: Settings that can turn out wrong when the trace is read, and are usage errors then.
     """
 
-    settings: ReplaySettings
-    usage_fields: ClassVar[tuple[str, ...]] = ("sort", "attention")
-
-    @abstractmethod
-    def play_one(self, trace: str, blocks: int, pictures: bool, progress: Progress | None) -> Result:
-        """One size, in this process."""
-
-    @abstractmethod
-    def play_many(
-        self,
-        trace: str,
-        sizes: Sequence[int],
-        jobs: int | None,
-        pictures: bool,
-        finished: Callable[[int], None],
-    ) -> list[Result]:
-        """Several sizes, in processes."""
-
-    @abstractmethod
-    def as_dict(self, trace: str, results: Sequence[Result]) -> dict[str, Any]:
-        """For --json."""
-
-    @abstractmethod
-    def print(self, console: Console, trace: str, results: Sequence[Result]) -> None:
-        """Tables."""
-
-    @abstractmethod
-    def page(self, trace: str, results: Sequence[Result]) -> Page:
-        """For --html, whose packages are there."""
+    play_one: Callable[..., Result]
+    play_many: Callable[..., list[Result]]
+    as_dict: Callable[..., dict[str, Any]]
+    print: Callable[..., None]
+    page: Callable[..., Page]
+    usage_fields: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OneAfterTheOther(ReplayWay[ReplayResult]):
+def one_after_the_other(settings: ReplaySettings) -> ReplayWay[ReplayResult]:
     """A plain replay."""
 
-    def play_one(self, trace: str, blocks: int, pictures: bool, progress: Progress | None) -> ReplayResult:
-        """See `ReplayWay`."""
-        return replay(trace, blocks, self.settings, pictures=pictures, progress=progress)
-
-    def play_many(
-        self,
-        trace: str,
-        sizes: Sequence[int],
-        jobs: int | None,
-        pictures: bool,
-        finished: Callable[[int], None],
-    ) -> list[ReplayResult]:
-        """See `ReplayWay`."""
-        return replay_many(trace, sizes, self.settings, jobs=jobs, pictures=pictures, finished=finished)
-
-    def as_dict(self, trace: str, results: Sequence[ReplayResult]) -> dict[str, Any]:
-        """See `ReplayWay`."""
-        return report_as_dict(
-            trace, self.settings, results, version=blockpool.__version__, compiled=blockpool.COMPILED
-        )
-
-    def print(self, console: Console, trace: str, results: Sequence[ReplayResult]) -> None:
-        """See `ReplayWay`."""
-        print_report(console, trace, self.settings, results)
-
-    def page(self, trace: str, results: Sequence[ReplayResult]) -> Page:
-        """See `ReplayWay`."""
+    def page(**told: Any) -> Page:
         from blockpool.replay.html.replay_page import replay_page
 
-        return replay_page(trace, self.settings, results)
+        return replay_page(settings=settings, **told)
+
+    return ReplayWay(
+        play_one=partial(replay, settings=settings),
+        play_many=partial(replay_many, settings=settings),
+        as_dict=partial(
+            report_as_dict, settings=settings, version=blockpool.__version__, compiled=blockpool.COMPILED
+        ),
+        print=partial(print_report, settings=settings),
+        page=page,
+        usage_fields=("sort", "attention"),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class SideBySide(ReplayWay[TimedResult]):
+def side_by_side(settings: ReplaySettings, engine: TimedSettings) -> ReplayWay[TimedResult]:
     """A timed replay.
 
-    Attributes:
+    Args:
+        settings: For all sizes.
         engine: And the arrivals.
     """
 
-    engine: TimedSettings
-    usage_fields: ClassVar[tuple[str, ...]] = ("sort", "attention", "speed", "arrival_rate")
-
-    def play_one(self, trace: str, blocks: int, pictures: bool, progress: Progress | None) -> TimedResult:
-        """See `ReplayWay`."""
-        return replay_timed(trace, blocks, self.engine, self.settings, pictures=pictures, progress=progress)
-
-    def play_many(
-        self,
-        trace: str,
-        sizes: Sequence[int],
-        jobs: int | None,
-        pictures: bool,
-        finished: Callable[[int], None],
-    ) -> list[TimedResult]:
-        """See `ReplayWay`."""
-        return replay_timed_many(
-            trace, sizes, self.engine, self.settings, jobs=jobs, pictures=pictures, finished=finished
-        )
-
-    def as_dict(self, trace: str, results: Sequence[TimedResult]) -> dict[str, Any]:
-        """See `ReplayWay`."""
-        return timed_report_as_dict(
-            trace,
-            self.engine,
-            self.settings,
-            results,
-            version=blockpool.__version__,
-            compiled=blockpool.COMPILED,
-        )
-
-    def print(self, console: Console, trace: str, results: Sequence[TimedResult]) -> None:
-        """See `ReplayWay`."""
-        print_timed_report(console, trace, self.engine, self.settings, results)
-
-    def page(self, trace: str, results: Sequence[TimedResult]) -> Page:
-        """See `ReplayWay`."""
+    def page(**told: Any) -> Page:
         from blockpool.replay.html.timed_page import timed_page
 
-        return timed_page(trace, self.engine, self.settings, results)
+        return timed_page(timed=engine, settings=settings, **told)
+
+    return ReplayWay(
+        play_one=partial(replay_timed, timed=engine, settings=settings),
+        play_many=partial(replay_timed_many, timed=engine, settings=settings),
+        as_dict=partial(
+            timed_report_as_dict,
+            timed=engine,
+            settings=settings,
+            version=blockpool.__version__,
+            compiled=blockpool.COMPILED,
+        ),
+        print=partial(print_timed_report, timed=engine, settings=settings),
+        page=page,
+        usage_fields=("sort", "attention", "speed", "arrival_rate"),
+    )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
 
+from blockpool.commands.options import all_of
 from blockpool.commands.usage import as_usage
 from blockpool.replay.sizes import parse_speed
 from blockpool.replay.timed.timed_settings import (
@@ -32,49 +32,45 @@ TIMED_OPTIONS = (
 """Their names, in the order of the help."""
 
 
-def timed_options(command: Callable[..., None]) -> Callable[..., None]:
-    """All of them. They reach the command together, as `**timing` by name, None where not given."""
-    options = (
-        click.option(
-            "--timed",
-            is_flag=True,
-            help="Let requests run side by side and hold their blocks; by engine rules unless --rules is given. "
-            "The other options here go with it; --speed also with --publish.",
-        ),
-        click.option("--speed", metavar="2x", help="Divide the times of arrival.  [default: 1x]"),
-        click.option(
-            "--arrival-rate",
-            type=float,
-            metavar="REQUESTS/S",
-            help="Poisson arrivals, for a trace without timestamps.",
-        ),
-        click.option("--seed", type=click.IntRange(0, MAX_SEED), help="Of --arrival-rate.  [default: 0]"),
-        click.option(
-            "--max-running",
-            type=click.IntRange(1, MAX_RUNNING),
-            help=f"Requests at a time.  [default: {DEFAULT_MAX_RUNNING}]",
-        ),
-        click.option(
-            "--max-batched-tokens",
-            type=click.IntRange(1),
-            help=f"Tokens per step.  [default: {DEFAULT_MAX_BATCHED_TOKENS}]",
-        ),
-        click.option(
-            "--prefill-rate",
-            type=float,
-            metavar="TOKENS/S",
-            help=f"Prompt tokens computed per second.  [default: {DEFAULT_PREFILL_RATE:.0f}]",
-        ),
-        click.option(
-            "--decode-rate",
-            type=float,
-            metavar="TOKENS/S",
-            help=f"Tokens per second of each request that generates.  [default: {DEFAULT_DECODE_RATE:.0f}]",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+timed_options = all_of(
+    click.option(
+        "--timed",
+        is_flag=True,
+        help="Let requests run side by side and hold their blocks; by engine rules unless --rules is given. "
+        "The other options here go with it; --speed also with --publish.",
+    ),
+    click.option("--speed", metavar="2x", help="Divide the times of arrival.  [default: 1x]"),
+    click.option(
+        "--arrival-rate",
+        type=float,
+        metavar="REQUESTS/S",
+        help="Poisson arrivals, for a trace without timestamps.",
+    ),
+    click.option("--seed", type=click.IntRange(0, MAX_SEED), help="Of --arrival-rate.  [default: 0]"),
+    click.option(
+        "--max-running",
+        type=click.IntRange(1, MAX_RUNNING),
+        help=f"Requests at a time.  [default: {DEFAULT_MAX_RUNNING}]",
+    ),
+    click.option(
+        "--max-batched-tokens",
+        type=click.IntRange(1),
+        help=f"Tokens per step.  [default: {DEFAULT_MAX_BATCHED_TOKENS}]",
+    ),
+    click.option(
+        "--prefill-rate",
+        type=float,
+        metavar="TOKENS/S",
+        help=f"Prompt tokens computed per second.  [default: {DEFAULT_PREFILL_RATE:.0f}]",
+    ),
+    click.option(
+        "--decode-rate",
+        type=float,
+        metavar="TOKENS/S",
+        help=f"Tokens per second of each request that generates.  [default: {DEFAULT_DECODE_RATE:.0f}]",
+    ),
+)
+"""All of them. They reach the command together, as `**timing` by name, None where not given."""
 
 
 def timed_settings(timed: bool, timing: dict[str, Any]) -> TimedSettings | None:

@@ -35,6 +35,18 @@ def given(parameter: str) -> bool:
     return click.get_current_context().get_parameter_source(parameter) is ParameterSource.COMMANDLINE
 
 
+def refuse_all_but(meaningful: Container[str], reason: str) -> None:
+    """Raises a usage error for the first option, in order of the help, that was given and would have no effect.
+
+    Args:
+        meaningful: Parameters that have one, as the command's function calls them.
+        reason: Why the others have none, as the end of the sentence "--option ...".
+    """
+    for parameter in click.get_current_context().command.params:
+        if parameter.name is not None and parameter.name not in meaningful:
+            refuse_if_given(parameter.name, reason)
+
+
 def refuse_if_given(parameter: str, reason: str) -> None:
     """Raises a usage error for an option that would have no effect.
 

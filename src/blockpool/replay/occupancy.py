@@ -10,7 +10,15 @@ MAX_POINTS = 256
 
 
 class OccupancyPoint(NamedTuple):
-    """The pool while one request was held."""
+    """The pool while one request was held or, in a timed replay, at a moment. Usable blocks by state, which sum to all.
+
+    Attributes:
+        request: Number of that request, from 0; timed, of the latest to leave the queue.
+        time_ms: Its timestamp in milliseconds, or None; timed, the time on the engine's clock.
+        in_use: Held by requests.
+        cached_idle: Free, with content that a look-up can find.
+        blank: Free, with nothing to find.
+    """
 
     request: int
     time_ms: float | None
@@ -20,7 +28,7 @@ class OccupancyPoint(NamedTuple):
 
 
 class OccupancyMeans(NamedTuple):
-    """Means over all requests that were held; they sum to the size of the pool."""
+    """Mean blocks by state, over all requests that were held or, timed, over time; they sum to the size of the pool."""
 
     in_use: float
     cached_idle: float

@@ -8,7 +8,7 @@ from typing import Any
 
 from blockpool.replay.misses.miss_dict import misses_as_dict
 from blockpool.replay.residency import Residency
-from blockpool.replay.result import ReplayResult, WindowCounts
+from blockpool.replay.result import PoolResult, ReplayResult, WindowCounts
 from blockpool.replay.settings import ReplaySettings
 
 REPORT_SCHEMA = "blockpool.replay/1"
@@ -32,7 +32,9 @@ def report_as_dict(
         "compiled": compiled,
         "trace": trace,
         "settings": asdict(settings),
-        "results": [_result_as_dict(result) for result in results],
+        "results": [
+            pool_as_dict(result, points_apart={"stride": result.occupancy_stride}) for result in results
+        ],
     }
 
 
@@ -52,8 +54,39 @@ def counts_as_dict(counts: WindowCounts) -> dict[str, Any]:
     }
 
 
-def residency_as_dict(residency: Residency) -> dict[str, Any]:
-    """Residency with its unit and its error."""
+def pool_as_dict(
+    result: PoolResult, *, points_apart: dict[str, Any], more: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """What every replay says of one size of the pool.
+
+    Args:
+        result: Of any kind of replay.
+        points_apart: How far the points of the occupancy stand apart, by the name of its unit.
+        more: What only this kind of replay has; stands behind the counts.
+    """
+    means = result.occupancy_means
+    return {
+        "blocks": result.blocks,
+        "trace_format": result.trace_format,
+        "bad_lines": result.bad_lines,
+        **counts_as_dict(result.counts),
+        **(more or {}),
+        "occupancy": {
+            "mean": None if means is None else means._asdict(),
+            **points_apart,
+            "points": [point._asdict() for point in result.occupancy_points],
+        },
+        "residency": _residency_as_dict(result.residency),
+        "misses": None if result.misses is None else misses_as_dict(result.misses),
+        "played_requests": result.played_requests,
+        "played_blocks": result.played_blocks,
+        "seconds": result.seconds,
+        "requests_per_second": result.requests_per_second,
+        "blocks_per_second": result.blocks_per_second,
+    }
+
+
+def _residency_as_dict(residency: Residency) -> dict[str, Any]:
     return {
         "unit": residency.unit,
         "sample_rate": residency.sample_rate,
@@ -62,26 +95,4 @@ def residency_as_dict(residency: Residency) -> dict[str, Any]:
         "idle": residency.idle._asdict(),
         "reuse_gap": residency.reuse_gap._asdict(),
         "recycled": residency.recycled,
-    }
-
-
-def _result_as_dict(result: ReplayResult) -> dict[str, Any]:
-    means = result.occupancy_means
-    return {
-        "blocks": result.blocks,
-        "trace_format": result.trace_format,
-        "bad_lines": result.bad_lines,
-        **counts_as_dict(result.counts),
-        "occupancy": {
-            "mean": None if means is None else means._asdict(),
-            "stride": result.occupancy_stride,
-            "points": [point._asdict() for point in result.occupancy_points],
-        },
-        "residency": residency_as_dict(result.residency),
-        "misses": None if result.misses is None else misses_as_dict(result.misses),
-        "played_requests": result.played_requests,
-        "played_blocks": result.played_blocks,
-        "seconds": result.seconds,
-        "requests_per_second": result.requests_per_second,
-        "blocks_per_second": result.blocks_per_second,
     }

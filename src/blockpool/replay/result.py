@@ -1,4 +1,4 @@
-"""`ReplayResult`: what one replay of one pool size has to say."""
+"""`ReplayResult`: what one replay of one pool size has to say, and what it shares with a timed one."""
 
 from __future__ import annotations
 
@@ -52,22 +52,21 @@ class ReplayPictures:
     histograms: ResidencyHistograms
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayResult:
-    """One replay.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolResult:
+    """What a replay of one pool size has to say, in whatever way it was played.
 
     Attributes:
         blocks: Usable blocks of the pool; the null block comes on top.
-        counts: Counts over the window.
-        occupancy_means: Over all requests played in the window, taken while each was held; None without any.
-        occupancy_points: The same over time, every `occupancy_stride`-th request, at most 256.
-        occupancy_stride: Requests from one point to the next.
+        counts: Counts over the window; with requests side by side, hits are those of first admissions only.
+        occupancy_means: Over the window, None when nothing was held; the way of playing says what is averaged.
+        occupancy_points: The state of the pool over the window, evenly spread, at most 256.
         residency: Of blocks evicted in the window.
         trace_format: "mooncake", "kvcache-simulator", "token-ids"; None when the requests came from Python.
         bad_lines: Lines of the trace that were skipped.
         played_requests: Requests played, warm-up included, refused ones not.
-        played_blocks: Blocks that they held.
-        seconds: Wall time of the loop over all requests: reading, hashing and the pool.
+        played_blocks: Blocks that they held at their ends.
+        seconds: Wall time of it all: reading, hashing, scheduling and the pool.
         misses: Why blocks missed; None unless the settings say `explain`.
         pictures: What only a report draws; None unless it was asked for.
     """
@@ -76,7 +75,6 @@ class ReplayResult:
     counts: WindowCounts
     occupancy_means: OccupancyMeans | None
     occupancy_points: tuple[OccupancyPoint, ...]
-    occupancy_stride: int
     residency: Residency
     trace_format: str | None
     bad_lines: int
@@ -95,3 +93,17 @@ class ReplayResult:
     def blocks_per_second(self) -> float:
         """Blocks held per second of wall time; 0 when the clock did not move."""
         return self.played_blocks / self.seconds if self.seconds > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayResult(PoolResult):
+    """One replay, one request after the other; `PoolResult` has the fields of every replay.
+
+    Occupancy is taken while a request is held: means over all requests that were played in the window, points of every
+    `occupancy_stride`-th.
+
+    Attributes:
+        occupancy_stride: Requests from one point to the next.
+    """
+
+    occupancy_stride: int

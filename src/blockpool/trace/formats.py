@@ -11,12 +11,11 @@ All may have `timestamp` (ms; on every line or on none) and `session_id`.
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Annotated
 
 from blockpool.core.extra_keys import MultiModalInput
 from blockpool.errors import MissingExtraError
+from blockpool.trace.json_complaints import why_no_json, why_not_valid
 from blockpool.trace.recording_mark import RECORDING_MARK
 from blockpool.trace.request import TraceRequest
 from blockpool.trace.tag_field import TagField, TagValueError
@@ -43,22 +42,6 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_LENGTH)]
 _BlockSize = Annotated[int, msgspec.Meta(ge=1, le=MAX_BLOCK_SIZE)]
 _Token = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKEN)]
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
-
-
-# How msgspec words a value that it does not like, and what its types are called in JSON.
-_COMPLAINT = re.compile(
-    r"Expected `([^`]+)`( of length [<>]= \d+| [<>]= \d+)?(?:, got `([^`]+)`)?(?: - at `([^`]*)`)?"
-)
-_MISSING = re.compile(r"Object missing required field `([^`]+)` - at `([^`]*)`")
-_TOO_LARGE = re.compile(r"(?:Integer value|Number) out of range - at `([^`]*)`")
-_JSON_TYPES = {
-    "int": "an integer",
-    "float": "a number",
-    "str": "a string",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "an object",
-}
 
 
 class BadLineError(Exception):
@@ -145,9 +128,9 @@ class LineParser:
         except UnicodeDecodeError as error:
             raise BadLineError(f"not UTF-8 (byte {error.start})") from None
         except msgspec.ValidationError as error:
-            raise BadLineError(_in_our_words(_one_line(str(error)))) from None
+            raise BadLineError(why_not_valid(error)) from None
         except msgspec.DecodeError as error:
-            raise BadLineError(f"not JSON: {_why_no_json(error, text)}") from None
+            raise BadLineError(f"not JSON: {why_no_json(error, text)}") from None
         except RecursionError:
             raise BadLineError("not JSON that can be read: nested too deeply") from None
 
@@ -273,49 +256,3 @@ def _check_block_tokens(
 
 def _shown(value: int | None) -> str:
     return "missing" if value is None else str(value)
-
-
-def _in_our_words(text: str) -> str:
-    """What msgspec says of a value: "Expected `int` >= 0 - at `$.input_length`" and the like."""
-    match = _MISSING.fullmatch(text)
-    if match is not None:
-        return f"{_place(match[2])}: {match[1]} missing"
-    match = _TOO_LARGE.fullmatch(text)
-    if match is not None:
-        return f"{_place(match[1])}: a number that is too large"
-    match = _COMPLAINT.fullmatch(text)
-    if match is None:
-        return text
-    wanted, bound, got, place = match.groups()
-    words = " or ".join(_JSON_TYPES.get(name, name) for name in wanted.split(" | ") if name != "null")
-    if bound:
-        sign, limit = bound.split()[-2:]
-        if "length" in bound:
-            words = f"{words} that is not empty"
-        else:
-            words = f"{words} of {limit} or {'more' if sign == '>=' else 'less'}"
-    words += " is needed"
-    if got:
-        words += f", not {_JSON_TYPES.get(got, got)}"
-    return f"{_place(place)}: {words}" if place else words
-
-
-def _place(path: str) -> str:
-    """A path of msgspec's, "$.images[0]", without its root."""
-    return path.removeprefix("$").removeprefix(".") or "the line"
-
-
-def _why_no_json(error: msgspec.DecodeError, text: bytes) -> str:
-    reason = _one_line(str(error)).removeprefix("JSON is malformed: ")
-    if reason != "Input data was truncated":
-        return reason
-    # It says so of half a surrogate pair, too, which the standard library lets pass.
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return "it ends in the middle"
-    return "half of a surrogate pair in a string"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:200]

@@ -189,7 +189,13 @@ class MainPass:
         return -1 if spoilt < 0 else chosen[spoilt]
 
     def result(self, seconds: float, trace_format: str | None = None, bad_lines: int = 0) -> HitCurve:
-        """The curve."""
+        """The curve.
+
+        Args:
+            seconds: Wall time of the pass.
+            trace_format: Of the trace the requests came from; None when they came from Python.
+            bad_lines: Lines of it that were skipped.
+        """
         sampled = None
         first = max(1, self._largest)
         if self._sampler is None:

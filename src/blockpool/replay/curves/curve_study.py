@@ -15,7 +15,8 @@ from blockpool.errors import BlockPoolError, ConfigError
 from blockpool.replay.arguments import instance_or
 from blockpool.replay.curves.curve_pass import curve_of_file
 from blockpool.replay.curves.hit_curve import CurvePoint, HitCurve
-from blockpool.replay.curves.policy_points import LRU, PolicyPoint, PolicyRecorder, check_policies
+from blockpool.replay.curves.policy_points import PolicyPoint, PolicyRecorder, check_policies
+from blockpool.replay.curves.policy_table import LRU, other_policies
 from blockpool.replay.curves.sampled_hits import ErrorBound
 from blockpool.replay.driver import Progress, find_window
 from blockpool.replay.parallel import replay_many
@@ -90,7 +91,8 @@ def study(
         settings: By default trace rules over the whole trace.
         blocks: Capacities to be among the chosen ones. Those below the largest request, where pools refuse requests,
             are replayed.
-        policies: Some of "lru", "fifo", "optimal". The curve itself is LRU. The others keep the trace in memory.
+        policies: Some of `POLICIES`, "lru", "fifo" and "optimal". The curve itself is LRU. The others keep the trace in
+            memory.
         verify: Replay the real pool at so many random capacities of the curve, 0 … 10,000.
         one_in: Look at one of so many blocks only; not together with other policies, `verify` or small `blocks`.
         seed: Of the sample and of the random capacities.
@@ -106,15 +108,8 @@ def study(
     settings.require_full_attention(NO_CURVE)
     check_path(trace)
     check_policies(policies)
-    others = [policy for policy in policies if policy != LRU]
-    as_list("blocks", blocks)
-    for capacity in blocks:
-        check_pool_blocks(capacity)
-    if not 0 <= as_int("verify", verify) <= MAX_VERIFIED:
-        raise ConfigError("verify", verify, f"must be 0 … {MAX_VERIFIED:,}")
-    as_int("seed", seed)
-    if jobs is not None:
-        as_size("jobs", jobs)
+    _check_numbers(blocks, verify, seed, jobs)
+    others = other_policies(policies)
     if as_int("sample", one_in) > 1 and (verify or others):
         field, value = ("verify", str(verify)) if verify else ("policies", ",".join(policies))
         raise ConfigError(field, value, "needs the whole trace, not a sample")
@@ -163,6 +158,17 @@ def study(
         tuple(rows),
         tuple(to_verify),
     )
+
+
+def _check_numbers(blocks: Sequence[int], verify: int, seed: int, jobs: int | None) -> None:
+    as_list("blocks", blocks)
+    for capacity in blocks:
+        check_pool_blocks(capacity)
+    if not 0 <= as_int("verify", verify) <= MAX_VERIFIED:
+        raise ConfigError("verify", verify, f"must be 0 … {MAX_VERIFIED:,}")
+    as_int("seed", seed)
+    if jobs is not None:
+        as_size("jobs", jobs)
 
 
 def _chosen_capacities(curve: HitCurve, blocks: Sequence[int]) -> dict[int, list[str]]:

@@ -10,22 +10,21 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from blockpool.errors import printable
 from blockpool.replay.curves.curve_study import CurveRow, CurveStudy
+from blockpool.replay.curves.policy_table import LRU, POLICY_TABLE, other_policies
+from blockpool.replay.tables import print_title, setting_words, trimmed
 from blockpool.replay.whole_tables import print_whole
 
 _PLOT_WIDTH = 54
 _PLOT_HEIGHT = 12
 _PLOT_POINTS = 250
-_LABEL_PLACES = {"lru": 50, "fifo": 70, "optimal": 20}  # per cent of the way
-_COLORS = {"lru": "bright_green", "fifo": "bright_yellow", "optimal": "bright_blue"}
 
 
 def print_study(console: Console, study: CurveStudy) -> None:
     """Prints the table, the plot, and what else is worth a line."""
-    with console.capture() as capture:
-        title = printable(f"{study.trace}: {_setting_words(study)}")
-        console.print(title, soft_wrap=True, markup=False, highlight=False)
+    words = setting_words(study.settings, study.curve.trace_format)
+    with trimmed(console):
+        print_title(console, f"{study.trace}: {words}, {study.curve.requests:,} requests")
         print_whole(console, _rows_table(study))
         for line in _remarks(study):
             console.print(line, markup=False, highlight=False)
@@ -33,26 +32,11 @@ def print_study(console: Console, study: CurveStudy) -> None:
             console.print()
             # Its colours are escape codes already, and lines must not be wrapped.
             console.out(_plot(study, colored=_can_show_colors(console)), highlight=False)
-    lines = [line.rstrip().rstrip("\u2800").rstrip() for line in capture.get().rstrip().splitlines()]
-    console.file.write("\n".join(lines) + "\n")
-
-
-def _setting_words(study: CurveStudy) -> str:
-    settings, curve = study.settings, study.curve
-    words = [f"{settings.rules} rules"]
-    if curve.trace_format:
-        words.insert(0, f"{curve.trace_format} trace")
-    if settings.window != "all":
-        words.append(f"{settings.window} measured")
-    if settings.reuse_uncached_first:
-        words.append("uncached blocks reused first")
-    words.append(f"{curve.requests:,} requests")
-    return ", ".join(words)
 
 
 def _rows_table(study: CurveStudy) -> Table:
     sampled = study.curve.sampled is not None
-    others = [policy for policy in study.policies if policy != "lru"]
+    others = other_policies(study.policies)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     headings = ["blocks", "hit tokens", "rate", "hit blocks", "rate", *others]
     if sampled:
@@ -95,7 +79,7 @@ def _remarks(study: CurveStudy) -> list[str]:
             f"Estimated from one of {study.one_in:,} blocks ({curve.sampled.lookups:,} look-ups); "
             "the truth should be within the range (docs/curve.md)."
         )
-    if len(study.policies) > 1 or "lru" not in study.policies:
+    if other_policies(study.policies):
         remarks.append("Other policies: share of the prompt tokens; optimal: no policy has more.")
     if study.verified:
         remarks.append(f"Replayed at {len(study.verified):,} capacities: the same integers.")
@@ -129,8 +113,8 @@ def _plot(study: CurveStudy, *, colored: bool) -> str:
     spread = [low + (high - low) * step / _PLOT_POINTS for step in range(_PLOT_POINTS + 1)]
     capacities = [max(curve.capacities[0], int(10**exponent)) for exponent in spread]
     rates = [100 * curve.at(capacity).token_hit_rate for capacity in capacities]
-    lines: dict[str, tuple[Sequence[float], Sequence[float]]] = {"lru": (spread, rates)}
-    for number, policy in enumerate(policy for policy in study.policies if policy != "lru"):
+    lines: dict[str, tuple[Sequence[float], Sequence[float]]] = {LRU: (spread, rates)}
+    for number, policy in enumerate(other_policies(study.policies)):
         rows = [row for row in study.rows if row.point.capacity >= curve.capacities[0]]
         lines[policy] = (
             [math.log10(row.point.capacity) for row in rows],
@@ -141,9 +125,10 @@ def _plot(study: CurveStudy, *, colored: bool) -> str:
     figure.set_y_limits(min_=0, max_=top)
     highest_label = top * (1 - 0.5 / _PLOT_HEIGHT)  # what is at the very top has no line to be written on
     for policy, (exponents, percents) in lines.items():
-        figure.plot(exponents, percents, label=policy, lc=_COLORS[policy] if colored else None)
+        look = POLICY_TABLE[policy]
+        figure.plot(exponents, percents, label=policy, lc=look.plot_color if colored else None)
         if len(lines) > 1:
-            place = (_LABEL_PLACES[policy] * (len(exponents) - 1)) // 100
+            place = (look.label_place * (len(exponents) - 1)) // 100
             figure.text([exponents[place]], [min(percents[place], highest_label)], [policy])
     text: str = figure.show()
     return text

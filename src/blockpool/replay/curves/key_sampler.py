@@ -12,7 +12,6 @@ _FACTOR_1: Final = 0x3F58476D1CE4E5B9
 _FACTOR_2: Final = 0x14D049BB133111EB
 _STEP: Final = 0x1E3779B97F4A7C15
 _NUMBER_BITS: Final = 32
-_MAX_RATE: Final = 1 << 20
 
 
 def _mixed(number: i64) -> i64:

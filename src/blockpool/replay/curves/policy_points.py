@@ -8,20 +8,16 @@ from typing import NamedTuple
 from blockpool.core.arguments import as_choice, as_list
 from blockpool.errors import ConfigError
 from blockpool.replay.curves.policies import PolicyTrace
+from blockpool.replay.curves.policy_table import POLICIES, POLICY_TABLE
 from blockpool.replay.rules import RequestPlan
 from blockpool.trace.request import TraceRequest
-
-LRU = "lru"
-FIFO = "fifo"
-OPTIMAL = "optimal"
-POLICIES = (LRU, FIFO, OPTIMAL)
 
 
 class PolicyPoint(NamedTuple):
     """What one policy hits at one capacity; requests and totals are those of the curve there.
 
     Attributes:
-        policy: "fifo" or "optimal".
+        policy: One of `POLICIES`, but not "lru".
         capacity: Usable blocks.
         hit_blocks: Of "optimal", the most that any policy could hit.
         hit_tokens: Of "optimal", a bound that no policy exceeds; reached where all blocks are of equal size.
@@ -47,19 +43,15 @@ class PolicyRecorder:
         return -1
 
     def point(self, policy: str, capacity: int) -> PolicyPoint:
-        """Plays one policy, "fifo" or "optimal", at one capacity. O(look-ups · log capacity) at most.
+        """Plays one policy other than the pool's own at one capacity. O(look-ups · log capacity) at most.
 
         Raises:
-            ConfigError: Another policy.
+            ConfigError: The pool's own, or one that is unknown.
         """
-        if policy == FIFO:
-            return PolicyPoint(policy, capacity, *self._trace.fifo(capacity))
-        if policy != OPTIMAL:
+        row = POLICY_TABLE.get(policy)
+        if row is None or row.hits is None:
             raise ConfigError("policy", policy, "is not played size by size")
-        blocks, tokens = self._trace.optimal(capacity)
-        if self._trace.unequal:
-            tokens = self._trace.most_tokens(capacity)
-        return PolicyPoint(policy, capacity, blocks, tokens)
+        return PolicyPoint(policy, capacity, *row.hits(self._trace, capacity))
 
 
 def parse_policies(text: str) -> list[str]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from blockpool.replay.curves.curve_study import CurveRow, CurveStudy
-from blockpool.replay.curves.policy_points import LRU, OPTIMAL
+from blockpool.replay.curves.policy_table import LRU, OPTIMAL, POLICY_TABLE, other_policies
 from blockpool.replay.html.hit_chart import (
-    POLICY_NAMES,
     HitLine,
     SizeMark,
     curve_points,
@@ -13,7 +12,7 @@ from blockpool.replay.html.hit_chart import (
 )
 from blockpool.replay.html.numbers import percent, points, ratio, whole
 from blockpool.replay.html.page import Chart, DataTable, Fact, Page, Section
-from blockpool.replay.html.replay_page import playing_settings
+from blockpool.replay.html.replay_words import playing_settings
 
 
 def curve_page(study: CurveStudy) -> Page:
@@ -71,7 +70,7 @@ def _words(study: CurveStudy) -> tuple[str, ...]:
         "The share of the prompt tokens that a pool of each size finds in its cache. The axis of sizes is logarithmic. "
         f"Below {whole(study.curve.largest_request_blocks)} blocks requests are refused, so the curve begins there."
     ]
-    if any(policy != LRU for policy in study.policies):
+    if other_policies(study.policies):
         words.append(
             "Other policies are played at the sizes that are marked by points; lines between them are only for the "
             "eye. The optimum knows the future: no policy finds more blocks."
@@ -83,11 +82,11 @@ def _words(study: CurveStudy) -> tuple[str, ...]:
 
 def _chart(study: CurveStudy) -> Chart:
     curve = study.curve
-    lines = [HitLine(POLICY_NAMES[LRU], tuple(curve_points(curve)), is_steps=True, color=LRU)]
+    lines = [HitLine(POLICY_TABLE[LRU].title, tuple(curve_points(curve)), is_steps=True, color=LRU)]
     rows = [row for row in study.rows if row.point.capacity >= curve.largest_request_blocks]
-    for number, policy in enumerate(policy for policy in study.policies if policy != LRU):
+    for number, policy in enumerate(other_policies(study.policies)):
         rates = tuple((row.point.capacity, _rate(row, number)) for row in rows)
-        lines.append(HitLine(POLICY_NAMES[policy], rates, is_steps=False, color=policy))
+        lines.append(HitLine(POLICY_TABLE[policy].title, rates, is_steps=False, color=policy))
     knee = curve.at(study.knee)
     most = curve.at(curve.capacity_for_share(1.0))
     description = (
@@ -106,9 +105,9 @@ def _rate(row: CurveRow, number: int) -> float:
 
 
 def _rows_table(study: CurveStudy) -> DataTable:
-    others = [policy for policy in study.policies if policy != LRU]
+    others = other_policies(study.policies)
     headings = ["blocks", "hit tokens", "token hit rate", "hit blocks", "block hit rate"]
-    headings += [f"{POLICY_NAMES[policy]}, tokens" for policy in others]
+    headings += [f"{POLICY_TABLE[policy].title}, tokens" for policy in others]
     if study.curve.sampled is not None:
         headings.append("token hit rate within")
     headings.append("why")

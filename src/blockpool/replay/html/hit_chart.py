@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import altair as alt
 
 from blockpool.replay.curves.hit_curve import HitCurve
+from blockpool.replay.curves.policy_table import FIFO, LRU, OPTIMAL
 from blockpool.replay.html.chart_data import named, spec_of
 from blockpool.replay.html.page import Chart, spread_over
 from blockpool.replay.html.palette import color
@@ -16,9 +18,7 @@ from blockpool.replay.html.palette import color
 _LINE_POINTS = 240
 _HEIGHT = 320
 _DASHES = ([1, 0], [7, 4], [2, 3])
-_COLORS = ("lru", "optimal", "fifo")
-
-POLICY_NAMES = {"lru": "LRU, the pool", "fifo": "FIFO", "optimal": "optimum"}
+_COLORS = (LRU, OPTIMAL, FIFO)  # of lines that name none
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,15 @@ def hit_chart(
     *,
     size_title: str = "usable blocks of the pool (logarithmic)",
 ) -> Chart:
-    """Draws lines over a logarithmic axis of sizes, the rate from 0 on."""
-    names = [line.name for line in lines]
-    colors = [color(line.color or _COLORS[number % 3]) for number, line in enumerate(lines)]
+    """Draws lines over a logarithmic axis of sizes, the rate from 0 on.
+
+    Args:
+        caption: Of the chart.
+        description: What it shows, for those who cannot see it.
+        lines: At least one.
+        marks: Sizes worth a look.
+        size_title: Of the axis of sizes, with its unit.
+    """
     x = alt.X(
         "size:Q",
         title=size_title,
@@ -79,25 +85,8 @@ def hit_chart(
         scale=alt.Scale(zero=True, nice=True),
         axis=alt.Axis(format="~%"),
     )
-    tooltip = [
-        alt.Tooltip("line:N", title="policy"),
-        alt.Tooltip("size:Q", title="size", format=",.6~r"),
-        alt.Tooltip("rate:Q", title="found", format=".2%"),
-    ]
-    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=500) if len(lines) > 1 else None
-    shared = {
-        "x": x,
-        "y": y,
-        "color": alt.Color("line:N", scale=alt.Scale(domain=names, range=colors), legend=legend),
-        "tooltip": tooltip,
-    }
-    dash = alt.StrokeDash(
-        "line:N",
-        scale=alt.Scale(domain=names, range=[_DASHES[number % 3] for number in range(len(lines))]),
-        legend=legend,
-    )
+    rows: dict[str, list[dict[str, Any]]] = {}
     layers = []
-    rows = {}
     for is_steps, name in ((True, "steps"), (False, "points")):
         rows[name] = [
             {"line": line.name, "size": size, "rate": rate}
@@ -112,7 +101,7 @@ def hit_chart(
                 if is_steps
                 else base.mark_line(strokeWidth=2, point=alt.OverlayMarkDef(size=45))
             )
-            layers.append(drawn.encode(**shared, strokeDash=dash))
+            layers.append(drawn.encode(x=x, y=y, **_looks(lines)))
     # Names at different heights above the axis, so that they do not cover each other.
     rows["marks"] = [
         {"mark": mark.name, "size": mark.size, "rate": mark.rate, "place": _HEIGHT - 12 - 17 * number}
@@ -122,6 +111,23 @@ def hit_chart(
         layers += _mark_layers(x, y)
     chart = alt.layer(*layers).properties(width="container", height=_HEIGHT)
     return Chart(caption, description, spec_of(chart, **rows))
+
+
+def _looks(lines: Sequence[HitLine]) -> dict[str, Any]:
+    """Colour, dashes and tooltip of each line, by its name."""
+    names = [line.name for line in lines]
+    colors = [color(line.color or _COLORS[number % len(_COLORS)]) for number, line in enumerate(lines)]
+    dashes = [_DASHES[number % len(_DASHES)] for number in range(len(lines))]
+    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=500) if len(lines) > 1 else None
+    return {
+        "color": alt.Color("line:N", scale=alt.Scale(domain=names, range=colors), legend=legend),
+        "tooltip": [
+            alt.Tooltip("line:N", title="policy"),
+            alt.Tooltip("size:Q", title="size", format=",.6~r"),
+            alt.Tooltip("rate:Q", title="found", format=".2%"),
+        ],
+        "strokeDash": alt.StrokeDash("line:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
+    }
 
 
 def _mark_layers(x: alt.X, y: alt.Y) -> list[alt.Chart]:

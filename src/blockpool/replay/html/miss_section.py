@@ -41,6 +41,7 @@ def miss_section(misses: MissReport | None) -> Section | None:
     words = (
         f"Each of the {blocks} prompt blocks that missed ({tokens} tokens) has one reason.",
         _what_size_changes(misses),
+        *(() if misses.note is None else (misses.note,)),
     )
     description = (
         "Bars of missed prompt tokens by reason. "

@@ -10,14 +10,14 @@ from typing import Any
 
 import altair as alt
 
+from blockpool.replay.curves.policy_table import POLICY_TABLE
+
 _COLORS: dict[str, tuple[str, str]] = {
     # name: (light, dark)
     "inUse": ("#c2410c", "#fb923c"),
     "idle": ("#2563eb", "#60a5fa"),
     "blank": ("#dbe1e8", "#333c49"),
-    "lru": ("#2563eb", "#60a5fa"),
-    "fifo": ("#b45309", "#f5a524"),
-    "optimal": ("#047857", "#34d399"),
+    **{name: policy.colors for name, policy in POLICY_TABLE.items()},
     "mark": ("#7e22ce", "#c084fc"),
     "text": ("#1b2430", "#e6eaf0"),
     "quiet": ("#4d5968", "#a9b4c2"),

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from blockpool.replay.curves.policy_points import LRU
-from blockpool.replay.html.hit_chart import POLICY_NAMES, HitLine, SizeMark, curve_points, hit_chart
+from blockpool.replay.curves.policy_table import LRU, POLICY_TABLE
+from blockpool.replay.html.hit_chart import HitLine, SizeMark, curve_points, hit_chart
 from blockpool.replay.html.numbers import percent, points, ratio, whole
 from blockpool.replay.html.page import Chart, DataTable, Fact, Page, Section
-from blockpool.replay.html.replay_page import playing_settings
+from blockpool.replay.html.replay_words import playing_settings
 from blockpool.replay.plans.plan_result import DOUBLE, HALF, KNEE, MOST, PLANNED, FleetPlan, Plan, PlanPoint
-from blockpool.replay.plans.plan_tables import bytes_as_words, layer_words, plan_notes, seconds_as_words
+from blockpool.replay.plans.plan_tables import (
+    bytes_as_words,
+    layer_words,
+    plan_notes,
+    seconds_as_words,
+    verdict,
+)
 
 _ROWS = ((HALF, "half"), (PLANNED, "as planned"), (DOUBLE, "twice"), (KNEE, "knee"), (MOST, "loses nothing"))
 _MARKS = ((PLANNED, "planned"), (DOUBLE, "twice"), (KNEE, "knee"))
@@ -46,7 +52,7 @@ def plan_page(trace: str, plan: Plan) -> Page:
             "bring less than it does on average.",
             *(
                 (
-                    "FIFO and the optimum, which knows the future, are played at the sizes that are marked by points.",
+                    "Other policies are played at the sizes that are marked by points; the optimum knows the future.",
                 )
                 if policies
                 else ()
@@ -63,7 +69,7 @@ def plan_page(trace: str, plan: Plan) -> Page:
 def _meaning(plan: Plan, fleet: FleetPlan) -> tuple[str, ...]:
     here, double, knee, most = (fleet.point(name) for name in (PLANNED, DOUBLE, KNEE, MOST))
     assert here.hit_rate is not None
-    words = []
+    words = [verdict(fleet)]
     if double.hit_rate is not None:
         words.append(f"Twice the pool would bring {points(double.hit_rate - here.hit_rate)}.")
     if most.hit_rate is not None:
@@ -121,7 +127,9 @@ def _chart(plan: Plan) -> Chart:
         # From its end on a curve goes on as it is.
         line += ((widest, line[-1][1]),) if widest > line[-1][0] else ()
         lines.append(
-            HitLine(f"{fleet.routing} routing" if fleet.routing else POLICY_NAMES[LRU], line, is_steps=True)
+            HitLine(
+                f"{fleet.routing} routing" if fleet.routing else POLICY_TABLE[LRU].title, line, is_steps=True
+            )
         )
     lines += _policy_lines(plan)
     for name, words in _MARKS:
@@ -147,7 +155,7 @@ def _policy_lines(plan: Plan) -> list[HitLine]:
             for point in plan.policy_points
             if point.policy == policy
         )
-        lines.append(HitLine(POLICY_NAMES[policy], rates, is_steps=False, color=policy))
+        lines.append(HitLine(POLICY_TABLE[policy].title, rates, is_steps=False, color=policy))
     return lines
 
 
@@ -158,7 +166,7 @@ def _policy_table(plan: Plan) -> DataTable | None:
         (
             whole(point.capacity),
             bytes_as_words(point.capacity * plan.memory.bytes_per_block),
-            POLICY_NAMES[point.policy],
+            POLICY_TABLE[point.policy].title,
             percent(ratio(point.hit_tokens, plan.facts.prompt_tokens)),
             whole(point.hit_tokens),
         )

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from blockpool.replay.html.block_map_section import block_map_section
-from blockpool.replay.html.miss_section import miss_section, misses_by_size
+from blockpool.replay.html.miss_section import miss_section
 from blockpool.replay.html.numbers import percent, points, quantile, whole
 from blockpool.replay.html.occupancy_section import timed_occupancy_section
 from blockpool.replay.html.page import DataTable, Fact, Page, Section, sections_of
-from blockpool.replay.html.replay_page import (
+from blockpool.replay.html.replay_words import (
     answer_of,
     meaning_of,
     replay_settings,
-    sizes_chart,
-    sizes_words,
+    requests_fact,
+    tokens_fact,
 )
 from blockpool.replay.html.residency_section import residency_section
+from blockpool.replay.html.sizes_section import sizes_section
 from blockpool.replay.html.waiting_section import waiting_section
 from blockpool.replay.settings import ReplaySettings
 from blockpool.replay.timed.timed_result import TimedResult
@@ -54,9 +55,8 @@ def timed_page(
 
 def _facts(result: TimedResult) -> tuple[Fact, ...]:
     counts, preemption = result.counts, result.preemption
-    refused = f"{whole(counts.refused)} refused" if counts.refused else "none refused"
     return (
-        Fact("tokens found", whole(counts.hit_tokens), f"of {whole(counts.prompt_tokens)} prompt tokens"),
+        tokens_fact(counts),
         Fact(
             "one after the other",
             percent(result.sequential.token_hit_rate),
@@ -68,7 +68,7 @@ def _facts(result: TimedResult) -> tuple[Fact, ...]:
             f"{quantile(result.first_token.p90)}\u00a0s",
             "after the arrival at most, for 90\u00a0% of the requests",
         ),
-        Fact("requests", whole(counts.requests), refused),
+        requests_fact(counts),
     )
 
 
@@ -146,8 +146,6 @@ def _engine_facts(timed: TimedSettings) -> tuple[Fact, ...]:
 
 
 def _sizes_section(results: Sequence[TimedResult]) -> Section | None:
-    if len(results) < 2:
-        return None
     rows = tuple(
         (
             whole(result.blocks),
@@ -171,9 +169,4 @@ def _sizes_section(results: Sequence[TimedResult]) -> Section | None:
         "first token p90, s",
         "refused",
     )
-    tables = (
-        DataTable("Hits and waiting by size", headings, rows, False),
-        *misses_by_size([result.blocks for result in results], [result.misses for result in results]),
-    )
-    charts = sizes_chart("replayed", [(result.blocks, result.counts.token_hit_rate) for result in results])
-    return Section("sizes", "All sizes", sizes_words(results), charts, tables)
+    return sizes_section(results, "Hits and waiting by size", headings, rows)

@@ -24,6 +24,7 @@ def misses_as_dict(misses: MissReport) -> dict[str, Any]:
             "blocks_too_few": evicted.blocks_too_few._asdict(),
         },
         "differs_at": misses.differs_at._asdict(),
+        "differs_is_bound": misses.differs_is_bound,
         "tag": misses.tag,
         "num_tags": misses.num_tags,
         "tags": [_tag(row) for row in misses.tags],

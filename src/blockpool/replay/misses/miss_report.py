@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from blockpool.replay.misses.reasons import DIFFERS
 from blockpool.replay.residency import Quantiles
+
+_BOUND_NOTE = (
+    "differs is at most so much: block ids do not tell a prompt that differs from one that goes on behind "
+    "another's partial last block. Engine rules, which look at full blocks only, count no such prompt."
+)
 
 
 class ReasonMisses(NamedTuple):
@@ -98,6 +104,8 @@ class MissReport:
             tokens first.
         evicted: How long ago, and for how few blocks.
         differs_at: Index of the first token that differs, of the requests that have such blocks.
+        differs_is_bound: "differs" may be too large, and "never seen" too small: where block ids are played by trace
+            rules, a prompt that goes on behind another's partial last block counts as differing from it.
         tag: Name of the field by which `tags` are told apart; None when there are no tags.
         num_tags: Different values of it, having none being one; 0 when there are no tags.
         tags: Those with most missed tokens, at most 20.
@@ -111,8 +119,16 @@ class MissReport:
     other_keys: tuple[ReasonMisses, ...]
     evicted: EvictedMisses
     differs_at: Quantiles
+    differs_is_bound: bool
     tag: str | None
     num_tags: int
     tags: tuple[TagMisses, ...]
     other_tags: TagMisses | None
     cases: tuple[MissCase, ...]
+
+    @property
+    def note(self) -> str | None:
+        """What has to be known of the numbers, as a sentence; None when there is nothing."""
+        if self.differs_is_bound and any(row.reason == DIFFERS and row.blocks for row in self.reasons):
+            return _BOUND_NOTE
+        return None

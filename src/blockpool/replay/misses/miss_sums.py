@@ -122,12 +122,13 @@ class MissSums:
             self._differs_at.add(misses.differs_at)
         self._keep_case(request, place, misses, own, max(blocks_too_few) if blocks_too_few else None)
 
-    def report(self, *, tag: str | None, has_times: bool) -> MissReport:
+    def report(self, *, tag: str | None, has_times: bool, differs_is_bound: bool) -> MissReport:
         """What has been added up.
 
         Args:
             tag: Name of the tag; None: tags are left out.
             has_times: Whether the seconds are seconds.
+            differs_is_bound: See `MissReport`.
         """
         by_tokens = sorted(
             (tally.as_tag(value) for value, tally in self._by_tag.items()),
@@ -148,6 +149,7 @@ class MissSums:
                 quantiles_of(self._too_few),
             ),
             differs_at=quantiles_of(self._differs_at),
+            differs_is_bound=differs_is_bound,
             tag=tag,
             num_tags=len(by_tokens) if tag is not None else 0,
             tags=tuple(by_tokens[:MAX_TAGS]) if tag is not None else (),

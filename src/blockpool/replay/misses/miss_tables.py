@@ -21,6 +21,8 @@ _MAX_TAG_WIDTH = 32
 def print_misses(console: Console, misses: MissReport) -> None:
     """Prints reasons, evictions, tags and the costliest requests, as far as there are any."""
     print_whole(console, _reasons_table(misses))
+    if misses.note is not None:
+        console.print(f"{misses.note}\n", markup=False, highlight=False)
     if not misses.missed_blocks:
         return
     if misses.evicted.requests_ago.samples or misses.differs_at.samples:

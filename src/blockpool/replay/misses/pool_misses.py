@@ -17,7 +17,7 @@ from blockpool.replay.misses.reasons import EVICTED, Eviction, RequestMisses
 from blockpool.replay.misses.tags import TagReader
 from blockpool.replay.residency import ResidencyClock
 from blockpool.replay.rules import RequestPlan
-from blockpool.replay.settings import ReplaySettings
+from blockpool.replay.settings import TRACE_RULES, ReplaySettings
 from blockpool.trace.request import TraceRequest
 
 
@@ -73,6 +73,8 @@ class PoolMisses:
         # None, too, once an id has followed another block than before: distances are no longer defined then.
         self._distances = None if overlapping else StackPass(settings.reuse_uncached_first)
         self._tags = TagReader(settings.tag)
+        self._indexes_partial_blocks = settings.rules == TRACE_RULES
+        self._has_block_ids = False
         self._place = RequestPlace(0, None, 0.0, None)
         self.restart()
 
@@ -83,6 +85,7 @@ class PoolMisses:
     def begin(self, request: TraceRequest, number: int, line: int | None) -> None:
         """A request comes; see `RequestPlace`."""
         self._place = RequestPlace(number, line, self._seconds(), self._tags.of(request))
+        self._has_block_ids = self._has_block_ids or request.token_ids is None
 
     def note_refused(self, request: TraceRequest, num_blocks: int) -> None:
         """It needs `num_blocks`, more than the pool has."""
@@ -117,7 +120,11 @@ class PoolMisses:
         Raises:
             ConfigError: No request has the tag that was asked for.
         """
-        return self._sums.report(tag=self._tags.name(), has_times=self._clock.unit == "seconds")
+        return self._sums.report(
+            tag=self._tags.name(),
+            has_times=self._clock.unit == "seconds",
+            differs_is_bound=self._has_block_ids and self._indexes_partial_blocks,
+        )
 
     def _seconds(self) -> float:
         return self._clock() / 1e9

@@ -9,7 +9,8 @@ from blockpool.errors import ConfigError
 from blockpool.replay.arguments import as_instance, check_trace, instance_or, known_requests
 from blockpool.replay.curves.curve_pass import MainPass, feed
 from blockpool.replay.curves.hit_curve import HitCurve
-from blockpool.replay.curves.policy_points import LRU, PolicyRecorder, check_policies
+from blockpool.replay.curves.policy_points import PolicyRecorder, check_policies
+from blockpool.replay.curves.policy_table import LRU, other_policies
 from blockpool.replay.driver import Progress, open_trace
 from blockpool.replay.plans.fleet import Fleet
 from blockpool.replay.plans.model_memory import ModelMemory, model_memory
@@ -49,7 +50,7 @@ def plan_capacity(
         settings: The hardware and the fleet.
         replay: How the trace is read and counted: rules, window, block size, hash. `check_every` and
             `sample_rate` have no meaning here.
-        policies: "fifo" and "optimal" are played, too, at the sizes of a single replica. Keeps the trace in memory.
+        policies: Those beside "lru" are played, too, at the sizes of a single replica. Keeps the trace in memory.
         progress: Called every 64 requests of the second reading, as `replay` calls it.
 
     Raises:
@@ -63,7 +64,7 @@ def plan_capacity(
     replay.require_full_attention(NO_CURVE)
     check_trace(trace)
     check_policies(policies or (LRU,))
-    others = [policy for policy in policies if policy != LRU and settings.replicas == 1]
+    others = other_policies(policies) if settings.replicas == 1 else []
     if isinstance(trace, (str, os.PathLike)):
         with spooled(trace, again=True) as (path, name):
             return _plan(open_trace(path, name, replay), shape, settings, replay, others, progress)

@@ -10,6 +10,7 @@ from rich.table import Table
 from blockpool.errors import printable
 from blockpool.replay.plans.model_shape import ModelShape
 from blockpool.replay.plans.plan_result import DOUBLE, HALF, KNEE, MOST, PLANNED, FleetPlan, Plan, PlanPoint
+from blockpool.replay.tables import print_title, trimmed
 from blockpool.replay.whole_tables import print_whole
 
 _ROWS = ((HALF, "half"), (PLANNED, "as planned"), (DOUBLE, "twice"), (KNEE, "knee"), (MOST, "loses nothing"))
@@ -18,18 +19,18 @@ _BYTE_UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 def print_plan(console: Console, trace: str, plan: Plan) -> None:
     """Prints what fits, what it brings, and what other sizes would bring."""
-    with console.capture() as capture:
-        title = printable(f"{trace}: {_replay_words(plan)}")
-        console.print(title, soft_wrap=True, markup=False, highlight=False)
+    with trimmed(console):
+        print_title(console, f"{trace}: {_replay_words(plan)}")
         print_whole(console, _facts(plan))
-        for fleet in plan.fleets:
+        for number, fleet in enumerate(plan.fleets):
+            if number:
+                console.print()
             console.print(_fleet_title(plan, fleet), markup=False, highlight=False)
             print_whole(console, _points(plan, fleet))
             console.print(_double_words(plan, fleet), markup=False, highlight=False)
+            console.print(verdict(fleet), markup=False, highlight=False)
         for note in plan_notes(plan):
             console.print(f"\n{note}", markup=False, highlight=False)
-    lines = [line.rstrip() for line in capture.get().rstrip().splitlines()]
-    console.file.write("\n".join(lines) + "\n")
 
 
 def bytes_as_words(size: int) -> str:
@@ -138,6 +139,22 @@ def _double_words(plan: Plan, fleet: FleetPlan) -> str:
     if here.saved_seconds is not None and double.saved_seconds is not None:
         words += f", {seconds_as_words(double.saved_seconds - here.saved_seconds)} of prefill"
     return words + "."
+
+
+def verdict(fleet: FleetPlan) -> str:
+    """What the planned size keeps of all that can be found, and whether twice of it is worth it, in one sentence."""
+    here, double, knee, most = (fleet.point(name) for name in (PLANNED, DOUBLE, KNEE, MOST))
+    assert here.hit_tokens is not None
+    if not most.hit_tokens:
+        return "Nothing can be found at any size: no prompt begins as one before it does."
+    keeps = (
+        f"As planned, the pool keeps {here.hit_tokens / most.hit_tokens:.1%} of what the largest pool finds"
+    )
+    if double.hit_tokens == here.hit_tokens:
+        return f"{keeps}; twice is not worth it: it finds nothing more."
+    if here.blocks < knee.blocks:
+        return f"{keeps}; twice is worth it: the knee is at {bytes_as_words(knee.pool_bytes)}."
+    return f"{keeps}; twice is hardly worth it: the knee is behind."
 
 
 def plan_notes(plan: Plan) -> list[str]:

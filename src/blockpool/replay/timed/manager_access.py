@@ -225,7 +225,15 @@ def access_for(
     *,
     step_tokens: int,
 ) -> BlockAccess:
-    """The way to the pool that the settings ask for; see `ManagerAccess`."""
+    """The way to the pool that the settings ask for.
+
+    Args:
+        blocks: Usable blocks of the pool.
+        settings: Trace rules go without a manager.
+        statistics: Is told what happens to blocks.
+        first: The first request, of whose block size all are.
+        step_tokens: The most that one step computes.
+    """
     if settings.rules != ENGINE_RULES:
         return PoolAccess(blocks, settings, statistics)
     if settings.is_full_attention:

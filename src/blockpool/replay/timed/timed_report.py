@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from blockpool.replay.misses.miss_dict import misses_as_dict
-from blockpool.replay.report import counts_as_dict, residency_as_dict
+from blockpool.replay.report import counts_as_dict, pool_as_dict
 from blockpool.replay.settings import ReplaySettings
 from blockpool.replay.timed.timed_result import TimedResult
 from blockpool.replay.timed.timed_settings import TimedSettings
@@ -46,29 +45,16 @@ def timed_report_as_dict(
 
 
 def _result_as_dict(result: TimedResult) -> dict[str, Any]:
-    means = result.occupancy_means
-    return {
-        "blocks": result.blocks,
-        "trace_format": result.trace_format,
-        "bad_lines": result.bad_lines,
-        **counts_as_dict(result.counts),
-        "sequential": counts_as_dict(result.sequential),
-        **asdict(result.preemption),
-        "queueing_seconds": result.queueing._asdict(),
-        "first_token_seconds": result.first_token._asdict(),
-        "running": {"mean": result.running_mean, "max": result.running_max},
-        "makespan_seconds": result.makespan,
-        "steps": result.steps,
-        "occupancy": {
-            "mean": None if means is None else means._asdict(),
-            "interval_ms": result.occupancy_interval_ms,
-            "points": [point._asdict() for point in result.occupancy_points],
+    return pool_as_dict(
+        result,
+        points_apart={"interval_ms": result.occupancy_interval_ms},
+        more={
+            "sequential": counts_as_dict(result.sequential),
+            **asdict(result.preemption),
+            "queueing_seconds": result.queueing._asdict(),
+            "first_token_seconds": result.first_token._asdict(),
+            "running": {"mean": result.running_mean, "max": result.running_max},
+            "makespan_seconds": result.makespan,
+            "steps": result.steps,
         },
-        "residency": residency_as_dict(result.residency),
-        "misses": None if result.misses is None else misses_as_dict(result.misses),
-        "played_requests": result.played_requests,
-        "played_blocks": result.played_blocks,
-        "seconds": result.seconds,
-        "requests_per_second": result.requests_per_second,
-        "blocks_per_second": result.blocks_per_second,
-    }
+    )

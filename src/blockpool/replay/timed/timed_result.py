@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from blockpool.replay.histogram import Histogram
-from blockpool.replay.misses.miss_report import MissReport
-from blockpool.replay.occupancy import OccupancyMeans, OccupancyPoint
-from blockpool.replay.residency import Quantiles, Residency
-from blockpool.replay.result import ReplayPictures, WindowCounts
+from blockpool.replay.residency import Quantiles
+from blockpool.replay.result import PoolResult, ReplayPictures, WindowCounts
 
 
 @dataclass(slots=True)
@@ -43,13 +41,14 @@ class TimedPictures(ReplayPictures):
     first_token: Histogram
 
 
-@dataclass(frozen=True, slots=True)
-class TimedResult:
-    """One timed replay. Times are of the engine's clock, in which arrivals stand where `speed` has put them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedResult(PoolResult):
+    """One timed replay; `PoolResult` has the fields of every replay.
+
+    Times are of the engine's clock, in which arrivals stand where `speed` has put them. Occupancy is weighted by time:
+    means over the makespan, points every `occupancy_interval_ms`.
 
     Attributes:
-        blocks: Usable blocks of the pool; the null block comes on top.
-        counts: Counts over the window; hits are those of first admissions only.
         sequential: What `replay` counts of the same requests in a pool of the same size: one after the other, so that
             none holds blocks while another runs.
         preemption: Preemptions, and what the preempted found again.
@@ -59,21 +58,9 @@ class TimedResult:
         running_max: The most that ran at a time.
         makespan: Seconds from the first arrival of the window until all requests have come and gone.
         steps: Steps of the engine in the window.
-        occupancy_means: Over the makespan, weighted by time; None when no time passed.
-        occupancy_points: The state of the pool every `occupancy_interval_ms`, at most 256.
         occupancy_interval_ms: Milliseconds from one point to the next.
-        residency: Of blocks evicted in the window.
-        trace_format: "mooncake", "kvcache-simulator", "token-ids"; None when the requests came from Python.
-        bad_lines: Lines of the trace that were skipped.
-        played_requests: Requests played, warm-up included, refused ones not.
-        played_blocks: Blocks that they held at their ends.
-        seconds: Wall time of it all: reading, hashing, scheduling and the pool.
-        misses: Why blocks missed at first admissions; None unless the settings say `explain`.
-        pictures: What only a report draws; None unless it was asked for.
     """
 
-    blocks: int
-    counts: WindowCounts
     sequential: WindowCounts
     preemption: PreemptionCounts
     queueing: Quantiles
@@ -82,24 +69,5 @@ class TimedResult:
     running_max: int
     makespan: float
     steps: int
-    occupancy_means: OccupancyMeans | None
-    occupancy_points: tuple[OccupancyPoint, ...]
     occupancy_interval_ms: float
-    residency: Residency
-    trace_format: str | None
-    bad_lines: int
-    played_requests: int
-    played_blocks: int
-    seconds: float
-    misses: MissReport | None = None
     pictures: TimedPictures | None = None
-
-    @property
-    def requests_per_second(self) -> float:
-        """Requests played per second of wall time; 0 when the clock did not move."""
-        return self.played_requests / self.seconds if self.seconds > 0 else 0.0
-
-    @property
-    def blocks_per_second(self) -> float:
-        """Blocks held per second of wall time; 0 when the clock did not move."""
-        return self.played_blocks / self.seconds if self.seconds > 0 else 0.0

@@ -88,7 +88,13 @@ class TimedStatistics:
         self._restart(0, 0)
 
     def arrived(self, number: int, now_ns: int, pool: BlockPool) -> None:
-        """A request has come to the head of the queue. Starts counting anew with the first one of the window."""
+        """A request has come to the head of the queue. Starts counting anew with the first one of the window.
+
+        Args:
+            number: Of the request in the trace, from 0.
+            now_ns: Nanoseconds of the engine's clock.
+            pool: As it is.
+        """
         self._latest = number
         if number == self._first_measured:
             self._restart(now_ns, pool.num_evictions)
@@ -139,7 +145,13 @@ class TimedStatistics:
             self._first_token.add((self.clock.now_ns - timed.arrival_ns) / NS_PER_SECOND)
 
     def held(self, duration_ns: int, pool: BlockPool, running: int) -> None:
-        """The state of the pool holds for some time from now on."""
+        """The state of the pool holds for some time from now on.
+
+        Args:
+            duration_ns: Nanoseconds.
+            pool: As it is.
+            running: Requests that hold blocks.
+        """
         now_ns = self.clock.now_ns
         self.over_time.hold(now_ns, duration_ns, pool.occupancy(), running, self._latest)
         if self.block_map is not None:
@@ -154,7 +166,14 @@ class TimedStatistics:
     def result(
         self, sequential: WindowCounts, seconds: float, trace_format: str | None = None, bad_lines: int = 0
     ) -> TimedResult:
-        """What has been counted; see `TimedResult`."""
+        """What has been counted; see `TimedResult`.
+
+        Args:
+            sequential: Of the same requests one after the other.
+            seconds: Wall time.
+            trace_format: Of the trace the requests came from; None without a file.
+            bad_lines: Lines of it that were skipped.
+        """
         over_time = self.over_time
         return TimedResult(
             blocks=self._blocks,

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from blockpool.errors import printable
-from blockpool.replay.misses.miss_tables import print_misses, print_reasons_by_size
 from blockpool.replay.settings import ReplaySettings
 from blockpool.replay.tables import (
-    refused_words,
-    residency_table,
+    cache_rows,
+    facts_table,
+    hit_tokens_words,
+    numbers_table,
+    occupancy_table,
+    played_rows,
+    print_results,
+    quantiles_table,
     setting_words,
-    spread,
-    trimmed,
+    speed_row,
 )
 from blockpool.replay.timed.timed_result import TimedResult
 from blockpool.replay.timed.timed_settings import TimedSettings
-from blockpool.replay.whole_tables import print_whole, quantile_cells
+from blockpool.replay.whole_tables import quantile_cells
 
 
 def print_timed_report(
@@ -31,30 +33,8 @@ def print_timed_report(
     results: Sequence[TimedResult],
 ) -> None:
     """Prints a row per size when there are several, and everything about the first."""
-    first = results[0]
-    with trimmed(console):
-        # A long path is not wrapped: whoever copies it shall have it whole.
-        title = printable(f"{trace}: {setting_words(settings, first.trace_format)}")
-        console.print(title, soft_wrap=True, markup=False, highlight=False)
-        console.print(_engine_words(timed), soft_wrap=True, markup=False, highlight=False)
-        if len(results) > 1:
-            print_whole(console, _sizes_table(results))
-            if any(result.counts.refused for result in results):
-                console.print("Rates are over the requests that were played, without the refused ones.\n")
-            reports = [result.misses for result in results if result.misses is not None]
-            if reports:
-                print_reasons_by_size(console, [result.blocks for result in results], reports)
-            console.print(f"details: pool of {first.blocks:,} blocks", highlight=False)
-        print_whole(console, _details(first))
-        print_whole(console, _waiting_table(first))
-        if first.occupancy_points:
-            print_whole(console, _occupancy_table(first))
-        if first.counts.evictions:
-            print_whole(console, residency_table(first.residency))
-        else:
-            console.print("residency: no block was evicted", highlight=False)
-        if first.misses is not None:
-            print_misses(console, first.misses)
+    titles = [f"{trace}: {setting_words(settings, results[0].trace_format)}", _engine_words(timed)]
+    print_results(console, titles, results, _sizes_table, _details)
 
 
 def _engine_words(timed: TimedSettings) -> str:
@@ -72,10 +52,8 @@ def _engine_words(timed: TimedSettings) -> str:
 
 
 def _sizes_table(results: Sequence[TimedResult]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     headings = ("blocks", "hit tokens", "rate", "alone", "preempted", "queue p90 s", "makespan s", "refused")
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = numbers_table("", headings)
     for result in results:
         counts = result.counts
         table.add_row(
@@ -91,34 +69,26 @@ def _sizes_table(results: Sequence[TimedResult]) -> Table:
     return table
 
 
-def _details(result: TimedResult) -> Table:
-    counts, preemption, alone = result.counts, result.preemption, result.sequential
-    table = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    table.add_row("pool", f"{result.blocks:,} blocks")
-    table.add_row("requests", f"{counts.requests:,}{refused_words(counts)}")
-    if result.bad_lines:
-        table.add_row("bad lines", f"{result.bad_lines:,} skipped")
-    table.add_row(
-        "tokens hit", f"{counts.hit_tokens:,} of {counts.prompt_tokens:,} = {counts.token_hit_rate:.2%}"
-    )
-    table.add_row(
-        "the same, alone",
-        f"{alone.hit_tokens:,} of {alone.prompt_tokens:,} = {alone.token_hit_rate:.2%}, "
-        "in a plain replay: each done before the next begins",
-    )
-    table.add_row(
-        "blocks hit", f"{counts.hit_blocks:,} of {counts.prompt_blocks:,} = {counts.block_hit_rate:.2%}"
-    )
-    table.add_row("evictions", f"{counts.evictions:,} blocks")
-    table.add_row("preemptions", f"{preemption.preemptions:,}{_resumed_words(result)}")
-    table.add_row("running", f"{result.running_mean:,.1f} on average, at most {result.running_max:,}")
-    table.add_row("makespan", f"{result.makespan:,.1f} s in {result.steps:,} steps")
-    table.add_row(
-        "speed", f"{result.requests_per_second:,.0f} requests/s, {result.blocks_per_second:,.0f} blocks/s"
-    )
-    return table
+def _details(result: TimedResult) -> list[Table]:
+    counts = result.counts
+    alone = "in a plain replay: each done before the next begins"
+    rows = [
+        *played_rows(result),
+        ("tokens hit", hit_tokens_words(counts)),
+        ("the same, alone", f"{hit_tokens_words(result.sequential)}, {alone}"),
+        *cache_rows(counts),
+        ("preemptions", f"{result.preemption.preemptions:,}{_resumed_words(result)}"),
+        ("running", f"{result.running_mean:,.1f} on average, at most {result.running_max:,}"),
+        ("makespan", f"{result.makespan:,.1f} s in {result.steps:,} steps"),
+        speed_row(result),
+    ]
+    waiting = (("admission", result.queueing), ("first token", result.first_token))
+    tables = [facts_table(rows), quantiles_table("from arrival to (seconds)", waiting)]
+    if result.occupancy_points:
+        tables.append(
+            occupancy_table(result, lambda point: f"{(point.time_ms or 0.0) / 1000:,.1f} s", "mean over time")
+        )
+    return tables
 
 
 def _resumed_words(result: TimedResult) -> str:
@@ -129,27 +99,3 @@ def _resumed_words(result: TimedResult) -> str:
         f"; on resuming {preemption.resumed_hit_tokens:,} of {preemption.resumed_tokens:,} tokens found again, "
         f"{preemption.recomputed_tokens:,} recomputed"
     )
-
-
-def _waiting_table(result: TimedResult) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("from arrival to (seconds)", no_wrap=True)
-    for heading in ("samples", "median", "p90", "p99"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for name, quantiles in (("admission", result.queueing), ("first token", result.first_token)):
-        table.add_row(name, f"{quantiles.samples:,}", *quantile_cells(quantiles))
-    return table
-
-
-def _occupancy_table(result: TimedResult) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("occupancy (blocks)", no_wrap=True)
-    for heading in ("in use", "cached, idle", "blank"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for point in spread(result.occupancy_points):
-        seconds = (point.time_ms or 0.0) / 1000
-        table.add_row(f"{seconds:,.1f} s", *(f"{blocks:,}" for blocks in point[2:]))
-    means = result.occupancy_means
-    if means is not None:
-        table.add_row("mean over time", *(f"{mean:,.1f}" for mean in means))
-    return table
