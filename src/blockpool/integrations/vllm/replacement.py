@@ -93,6 +93,8 @@ def require_same_calls(theirs: Any, ours: Any) -> None:
     for name, method in vars(theirs).items():
         if not inspect.isfunction(method) or (name.startswith("_") and name != "__init__"):
             continue
+        if name == "__init__" and not inspect.isfunction(ours.__init__):
+            continue  # a compiled class does not tell; tests/vllm constructs it in every way that vLLM's tests do
         require_same_parameters(method, getattr(ours, name, None), f"{theirs.__name__}.{name}")
 
 
