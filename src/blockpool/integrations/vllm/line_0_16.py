@@ -13,21 +13,23 @@ from blockpool.core.free_queue import FreeKVCacheBlockQueue
 from blockpool.integrations.vllm import metrics
 from blockpool.integrations.vllm.full_attention_0_16 import make_find_longest_cache_hit
 from blockpool.integrations.vllm.pool_0_16 import BlockPool
-from blockpool.integrations.vllm.replacement import (
-    Replacements,
-    require_own,
-    require_same_calls,
-    require_same_parameters,
-)
+from blockpool.integrations.vllm.replacement import Replacements, require_tested
 from blockpool.integrations.vllm.request_hasher import HasherMaker
 
 CLASSES = (
-    (block_pool, "BlockPool", BlockPool),
-    (block_pool, "BlockHashToBlockMap", BlockHashToBlockMap),
-    (kv_cache_utils, "FreeKVCacheBlockQueue", FreeKVCacheBlockQueue),
-    (kv_cache_utils, "KVCacheBlock", KVCacheBlock),
-    (kv_cache_metrics, "KVCacheMetricsCollector", metrics.KVCacheMetricsCollector),
-    (kv_cache_metrics, "BlockMetricsState", metrics.BlockMetricsState),
+    (block_pool, "BlockPool", BlockPool, "c514a4ff29bd"),
+    (block_pool, "BlockHashToBlockMap", BlockHashToBlockMap, "a845f5b5a086"),
+    (kv_cache_utils, "FreeKVCacheBlockQueue", FreeKVCacheBlockQueue, "63822aa6c96e"),
+    (kv_cache_utils, "KVCacheBlock", KVCacheBlock, "2c4293bd768e"),
+    (kv_cache_metrics, "KVCacheMetricsCollector", metrics.KVCacheMetricsCollector, "e287daa4d102"),
+    (kv_cache_metrics, "BlockMetricsState", metrics.BlockMetricsState, "6fd74ea354ff"),
+)
+HASHER = "259a6756bae9"
+LOOK_UP = "4df5060fa810"
+RELIED_ON = (
+    (kv_cache_utils, "hash_block_tokens", "d8d0eb5a3f77"),
+    (kv_cache_utils, "generate_block_hash_extra_keys", "eeac3b75f043"),
+    (single_type_kv_cache_manager, "SingleTypeKVCacheManager", "4b6e8a7e3d4f"),
 )
 
 
@@ -45,34 +47,29 @@ def prepare(replacements: Replacements, check: bool) -> None:
     Raises:
         Incompatible: If something is not.
     """
-    for module, name, ours in CLASSES:
-        theirs = require_own(module, name, module.__name__)
-        if name not in ("KVCacheBlock", "BlockHashToBlockMap"):
-            require_same_calls(theirs, ours)
+    for owner, name, fingerprint in RELIED_ON:
+        require_tested(owner, name, fingerprint)
+    for module, name, ours, fingerprint in CLASSES:
+        require_tested(module, name, fingerprint)
         replacements.replace(module, name, ours)
-    _prepare_hashes(replacements)
-    _prepare_look_up(replacements)
 
-
-def _prepare_hashes(replacements: Replacements) -> None:
-    own = require_own(kv_cache_utils, "get_request_block_hasher", kv_cache_utils.__name__)
-    maker = HasherMaker(kv_cache_utils, hashing, own, _last_feature)
+    maker = HasherMaker(
+        kv_cache_utils,
+        hashing,
+        require_tested(kv_cache_utils, "get_request_block_hasher", HASHER),
+        _first_feature,
+    )
 
     def get_request_block_hasher(block_size: int, caching_hash_fn: Any) -> Any:
         return maker.make(block_size, caching_hash_fn)
 
-    require_same_parameters(own, get_request_block_hasher, "get_request_block_hasher")
     replacements.replace(kv_cache_utils, "get_request_block_hasher", get_request_block_hasher)
 
+    manager = single_type_kv_cache_manager.FullAttentionManager
+    own = require_tested(manager, "find_longest_cache_hit", LOOK_UP).__func__
+    replacements.replace(manager, "find_longest_cache_hit", classmethod(make_find_longest_cache_hit(own)))
 
-def _last_feature(request: Any, start: int, block_size: int) -> int:
+
+def _first_feature(request: Any, start: int, block_size: int) -> int:
     """0.16 looks at the last multimodal input only, once a prompt's first blocks are hashed."""
     return -1
-
-
-def _prepare_look_up(replacements: Replacements) -> None:
-    manager = single_type_kv_cache_manager.FullAttentionManager
-    own = require_own(manager, "find_longest_cache_hit", manager.__module__).__func__
-    ours = make_find_longest_cache_hit(own)
-    require_same_parameters(own, ours, "FullAttentionManager.find_longest_cache_hit")
-    replacements.replace(manager, "find_longest_cache_hit", classmethod(ours))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import sys
 from typing import Any
@@ -70,47 +71,36 @@ def _modules_with(old: Any, name: str) -> list[Any]:
     return found
 
 
-def require_own(owner: Any, name: str, module: str) -> Any:
-    """The object that is to be replaced.
+def require_tested(owner: Any, name: str, fingerprint: str) -> Any:
+    """The object that is to be replaced, or that a replacement relies on.
+
+    Args:
+        fingerprint: Of its source, as `fingerprint_of` gives it, when it was tested.
 
     Raises:
-        Incompatible: If there is none, or somebody else has put another one there.
+        Incompatible: If there is none, somebody else has put another one there, or its source is another one.
     """
     found = getattr(owner, name, None)
     if found is None:
-        raise Incompatible(f"it has no {name}")
+        raise Incompatible(f"it has no {_shown(owner, name)}")
+    module = owner.__name__ if inspect.ismodule(owner) else owner.__module__
     if getattr(found, "__module__", None) != module:
         raise Incompatible(f"{_shown(owner, name)} is not vLLM's own any more, but of {found.__module__}")
+    try:
+        actual = fingerprint_of(found)
+    except (OSError, TypeError):
+        raise Incompatible(f"the source of {_shown(owner, name)} cannot be read") from None
+    if actual != fingerprint:
+        raise Incompatible(f"{_shown(owner, name)} is not what was tested ({actual}, not {fingerprint})")
     return found
 
 
-def require_same_calls(theirs: Any, ours: Any) -> None:
-    """Checks that whatever is called on a class of vLLM's can be called on ours, with the same arguments.
+def fingerprint_of(function_or_class: Any) -> str:
+    """Tells one source from another, comments and indentation aside.
 
     Raises:
-        Incompatible: If a method is missing, or its parameters are others.
+        OSError, TypeError: If the source cannot be had.
     """
-    for name, method in vars(theirs).items():
-        if not inspect.isfunction(method) or (name.startswith("_") and name != "__init__"):
-            continue
-        if name == "__init__" and not inspect.isfunction(ours.__init__):
-            continue  # a compiled class does not tell; tests/vllm constructs it in every way that vLLM's tests do
-        require_same_parameters(method, getattr(ours, name, None), f"{theirs.__name__}.{name}")
-
-
-def require_same_parameters(theirs: Any, ours: Any, shown: str) -> None:
-    """Checks that two functions have the same parameters.
-
-    Raises:
-        Incompatible: If they have not.
-    """
-    if ours is None:
-        raise Incompatible(f"{shown} is unknown")
-    wanted = _parameters(theirs)
-    found = _parameters(ours)
-    if wanted != found:
-        raise Incompatible(f"{shown} takes {', '.join(wanted)}; {', '.join(found)} was expected")
-
-
-def _parameters(function: Any) -> list[str]:
-    return [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
+    lines = [line.strip() for line in inspect.getsource(function_or_class).splitlines()]
+    told = "\n".join(line for line in lines if line and not line.startswith("#"))
+    return hashlib.sha256(told.encode()).hexdigest()[:12]
