@@ -9,89 +9,47 @@ input ends. The model's forward pass is left out: tokens come from nowhere. `vll
 from __future__ import annotations
 
 import gc
-import inspect
-import json
 import os
 import resource
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from benchmarks.vllm_engine import (
+    VOCABULARY,
+    EngineSetting,
+    make_hasher,
+    make_request,
+    make_scheduler,
+    take_in,
+)
 
 BLOCK_SIZE = 16
 CACHED = 0.9
 DECODING = 256
 DECODE_STEPS = 32
+DECODE_PROMPT = 200
 PROMPTS_PER_ROUND = 5
-VOCABULARY = 32_000
-MODEL = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 64,
-    "num_attention_heads": 4,
-    "num_hidden_layers": 1,
-    "vocab_size": VOCABULARY,
-    "max_position_embeddings": 1 << 20,
-    "torch_dtype": "float16",
-}
-
-
-def with_known(function: Any, **arguments: Any) -> Any:
-    """Calls it with those of the arguments that it takes: the versions of vLLM differ."""
-    known = inspect.signature(function).parameters
-    return function(**{name: value for name, value in arguments.items() if name in known})
+MEMORY_BLOCKS = 1_000_000
 
 
 class Side:
     """vLLM's scheduler, and requests for it."""
 
-    def __init__(self, num_tokens: int, num_blocks: int) -> None:
-        import torch
-        from vllm.config import CacheConfig, DeviceConfig, ModelConfig, SchedulerConfig, VllmConfig
-        from vllm.utils.hashing import get_hash_fn_by_name
-        from vllm.v1.core import kv_cache_utils
-        from vllm.v1.core.sched.scheduler import Scheduler
-        from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
-        from vllm.v1.structured_output import StructuredOutputManager
-
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "config.json").write_text(json.dumps(MODEL), encoding="utf-8")
-            model = ModelConfig(folder, skip_tokenizer_init=True, max_model_len=num_tokens + 4096)
-            cache = CacheConfig(block_size=BLOCK_SIZE, enable_prefix_caching=True)
-            cache.num_gpu_blocks = num_blocks
-            config = VllmConfig(
-                model_config=model,
-                cache_config=cache,
-                scheduler_config=SchedulerConfig(
-                    max_model_len=num_tokens + 4096,
-                    is_encoder_decoder=False,
-                    max_num_seqs=DECODING + 8,
-                    max_num_batched_tokens=num_tokens + 4096,
-                    async_scheduling=False,
-                ),
-                device_config=DeviceConfig(device="cpu"),
-            )
-        spec = with_known(
-            FullAttentionSpec, block_size=BLOCK_SIZE, num_kv_heads=1, head_size=1, dtype=torch.float16
-        )
-        layout = KVCacheConfig(
-            num_blocks=num_blocks, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)]
-        )
-        self.scheduler = with_known(
-            Scheduler,
-            vllm_config=config,
-            kv_cache_config=layout,
-            structured_output_manager=StructuredOutputManager(config),
+    def __init__(self, num_tokens: int) -> None:
+        setting = EngineSetting(
+            num_blocks=4 * num_tokens // BLOCK_SIZE + 20 * DECODING,
             block_size=BLOCK_SIZE,
-            log_stats=True,
+            max_model_len=num_tokens + 4096,
+            max_num_batched_tokens=num_tokens + 4096,
+            max_num_seqs=DECODING + 8,
         )
-        hash_function = get_hash_fn_by_name("sha256")
-        kv_cache_utils.init_none_hash(hash_function)
-        self.hasher = kv_cache_utils.get_request_block_hasher(BLOCK_SIZE, hash_function)
+        self.scheduler = make_scheduler(setting)
+        self.hasher = make_hasher(setting)
         self.num_tokens = num_tokens
-        self.shared = [token % VOCABULARY for token in range(int(num_tokens * CACHED) // BLOCK_SIZE * BLOCK_SIZE)]
+        num_shared = int(num_tokens * CACHED) // BLOCK_SIZE * BLOCK_SIZE
+        self.shared = [token % VOCABULARY for token in range(num_shared)]
         self.num_made = 0
 
     def tokens(self, num_tokens: int, shared: bool) -> list[int]:
@@ -103,34 +61,13 @@ class Side:
 
     def request(self, prompt: list[int], max_tokens: int) -> Any:
         """A request as the engine makes it, its blocks hashed."""
-        from vllm.sampling_params import SamplingParams
-        from vllm.v1.request import Request
-
-        return with_known(
-            Request,
-            request_id=f"r{self.num_made}",
-            prompt_token_ids=prompt,
-            sampling_params=SamplingParams(max_tokens=max_tokens, ignore_eos=True),
-            pooling_params=None,
-            eos_token_id=None,
-            arrival_time=float(self.num_made),
-            block_hasher=self.hasher,
+        return make_request(
+            f"r{self.num_made}", prompt, max_tokens, self.hasher, arrival_time=float(self.num_made)
         )
 
     def take_in(self, output: Any) -> None:
-        """What the model would have answered: one token for each request that has all it needs."""
-        from vllm.v1.outputs import ModelRunnerOutput
-
-        names = list(output.num_scheduled_tokens)
-        requests = self.scheduler.requests
-        computed = ModelRunnerOutput(
-            req_ids=names,
-            req_id_to_index={name: index for index, name in enumerate(names)},
-            sampled_token_ids=[
-                [] if requests[name].num_computed_tokens < requests[name].num_tokens else [7] for name in names
-            ],
-        )
-        self.scheduler.update_from_output(output, computed)
+        """What the model would have answered."""
+        take_in(self.scheduler, output, lambda request: 7)
 
     def first(self) -> float:
         """Seconds from a request to its first schedule, 90 % of it cached; mean of some."""
@@ -164,8 +101,10 @@ class Side:
 
     def decode(self) -> float:
         """Seconds per step of requests that all decode; mean of some steps."""
+        from vllm.v1.request import RequestStatus
+
         for _ in range(DECODING):
-            self.scheduler.add_request(self.request(self.tokens(200, shared=False), 1000))
+            self.scheduler.add_request(self.request(self.tokens(DECODE_PROMPT, shared=False), 1000))
         while any(one.num_computed_tokens < one.num_prompt_tokens for one in self.scheduler.requests.values()):
             self.take_in(self.scheduler.schedule())
         gc.collect()
@@ -177,8 +116,6 @@ class Side:
         spent = time.perf_counter() - start
         gc.enable()
         assert len(output.num_scheduled_tokens) == DECODING
-        from vllm.v1.request import RequestStatus
-
         self.scheduler.finish_requests(list(self.scheduler.requests), RequestStatus.FINISHED_ABORTED)
         self.scheduler.schedule()
         return spent / DECODE_STEPS
@@ -221,10 +158,12 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever vLLM prints goes elsewhere
     if num_tokens == 0:
-        answers.write(f"{memory(1_000_000)}\n")
+        answers.write(f"{memory(MEMORY_BLOCKS)}\n")
         return
-    side = Side(num_tokens, 4 * num_tokens // BLOCK_SIZE + 20 * DECODING)
+    side = Side(num_tokens)
     side.warm()
+    gc.collect()
+    gc.freeze()  # what stands is of no interest to the collections between the rounds
     answers.write(f"ready {vllm.version.__version__} {replaced}\n")
     for line in sys.stdin:
         answers.write(f"{getattr(side, line.strip())()}\n")
