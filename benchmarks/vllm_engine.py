@@ -59,7 +59,7 @@ class EngineSetting:
 
 
 def make_scheduler(setting: EngineSetting) -> Any:
-    """vLLM's `Scheduler`, prefix caching on."""
+    """The `Scheduler` of vLLM, prefix caching on."""
     from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.structured_output import StructuredOutputManager
 
@@ -75,7 +75,14 @@ def make_scheduler(setting: EngineSetting) -> Any:
 
 
 def _config(setting: EngineSetting) -> Any:
-    from vllm.config import CacheConfig, DeviceConfig, KVEventsConfig, ModelConfig, SchedulerConfig, VllmConfig
+    from vllm.config import (
+        CacheConfig,
+        DeviceConfig,
+        KVEventsConfig,
+        ModelConfig,
+        SchedulerConfig,
+        VllmConfig,
+    )
 
     cache = CacheConfig(block_size=setting.block_size, enable_prefix_caching=True)
     cache.num_gpu_blocks = setting.num_blocks

@@ -105,7 +105,9 @@ class Side:
 
         for _ in range(DECODING):
             self.scheduler.add_request(self.request(self.tokens(DECODE_PROMPT, shared=False), 1000))
-        while any(one.num_computed_tokens < one.num_prompt_tokens for one in self.scheduler.requests.values()):
+        while any(
+            one.num_computed_tokens < one.num_prompt_tokens for one in self.scheduler.requests.values()
+        ):
             self.take_in(self.scheduler.schedule())
         gc.collect()
         gc.disable()

@@ -1,8 +1,9 @@
 """Random requests through vLLM's real scheduler, in a process of its own: what happened, as a digest per step.
 
-    python -m tests.vllm.drop_in.traffic {own,ours,check} NAME NUM_REQUESTS SEED
+    python -m tests.vllm.drop_in.traffic {own,ours,check} SEED NUM_REQUESTS [NAME ...]
 
-It prints one line of JSON. Run with and without the drop-in it must print the same `steps`.
+It prints one line of JSON, with an entry for each of the `SETTINGS` named, or for all. With and without the drop-in the
+`steps` must be the same.
 """
 
 from __future__ import annotations
@@ -106,7 +107,12 @@ class Traffic:
             sorted(output.finished_req_ids),
             sorted(output.preempted_req_ids or ()),
             [
-                (one.request_id, one.new_token_ids, str(one.finish_reason), getattr(one, "num_cached_tokens", None))
+                (
+                    one.request_id,
+                    one.new_token_ids,
+                    str(one.finish_reason),
+                    getattr(one, "num_cached_tokens", None),
+                )
                 for outputs in told.values()
                 for one in outputs.outputs
             ],
@@ -127,9 +133,22 @@ def _next_token(request: Any) -> int:
     return zlib.crc32(f"{request.request_id} {request.num_tokens}".encode()) % VOCABULARY
 
 
+def report(traffic: Traffic) -> dict[str, Any]:
+    """What is printed of one setting."""
+    pool = traffic.pool
+    comparison = getattr(pool, "comparison", None)
+    return {
+        "pool": f"{type(pool).__module__}.{type(pool).__name__}",
+        "steps": traffic.trail,
+        "seen": dict(traffic.seen),
+        "compared": comparison.num_compared if comparison else 0,
+        "mismatch": comparison.mismatch if comparison else None,
+    }
+
+
 def main() -> None:
     """Be one process of the test."""
-    which, name, num_requests, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    which, seed, num_requests, *names = sys.argv[1:]
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever vLLM prints goes elsewhere
     import vllm  # noqa: F401 - it sets itself up
@@ -139,14 +158,12 @@ def main() -> None:
 
         os.environ["BLOCKPOOL_VLLM"] = "check" if which == "check" else "1"
         register()
-    traffic = Traffic(SETTINGS[name], seed)
-    traffic.play(num_requests)
-    report = {
-        "pool": f"{type(traffic.pool).__module__}.{type(traffic.pool).__name__}",
-        "steps": traffic.trail,
-        "seen": dict(traffic.seen),
-    }
-    answers.write(json.dumps(report) + "\n")
+    reports = {}
+    for name in names or SETTINGS:
+        traffic = Traffic(SETTINGS[name], int(seed))
+        traffic.play(int(num_requests))
+        reports[name] = report(traffic)
+    answers.write(json.dumps(reports) + "\n")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,11 @@ from blockpool.core.block import KVCacheBlock
 from blockpool.core.block_map import BlockHashToBlockMap
 from blockpool.core.free_queue import FreeKVCacheBlockQueue
 from blockpool.integrations.vllm import metrics
+from blockpool.integrations.vllm.checked_pool import (
+    make_checked_hasher,
+    make_checked_look_up,
+    make_checked_pool,
+)
 from blockpool.integrations.vllm.full_attention_0_16 import make_find_longest_cache_hit
 from blockpool.integrations.vllm.pool_0_16 import BlockPool
 from blockpool.integrations.vllm.replacement import Replacements, require_tested
@@ -35,14 +40,14 @@ RELIED_ON = (
 
 def is_replaced() -> bool:
     """Whether our parts are in place already."""
-    return block_pool.BlockPool is BlockPool
+    return str(block_pool.BlockPool.__module__).startswith("blockpool.")
 
 
 def prepare(replacements: Replacements, check: bool) -> None:
     """Looks whether everything is as it was when this was tested, and notes what to replace.
 
     Args:
-        check: Whether both pools shall run in step.
+        check: Whether vLLM's own parts stay, and ours run in step with them.
 
     Raises:
         Incompatible: If something is not.
@@ -50,24 +55,26 @@ def prepare(replacements: Replacements, check: bool) -> None:
     for owner, name, fingerprint in RELIED_ON:
         require_tested(owner, name, fingerprint)
     for module, name, ours, fingerprint in CLASSES:
-        require_tested(module, name, fingerprint)
-        replacements.replace(module, name, ours)
-
-    maker = HasherMaker(
-        kv_cache_utils,
-        hashing,
-        require_tested(kv_cache_utils, "get_request_block_hasher", HASHER),
-        _first_feature,
-    )
+        own = require_tested(module, name, fingerprint)
+        if not check:
+            replacements.replace(module, name, ours)
+        elif name == "BlockPool":
+            replacements.replace(module, name, make_checked_pool(own, ours))
+    own_maker = require_tested(kv_cache_utils, "get_request_block_hasher", HASHER)
+    maker = HasherMaker(kv_cache_utils, hashing, own_maker, _first_feature)
 
     def get_request_block_hasher(block_size: int, caching_hash_fn: Any) -> Any:
-        return maker.make(block_size, caching_hash_fn)
+        ours = maker.make(block_size, caching_hash_fn)
+        return make_checked_hasher(own_maker(block_size, caching_hash_fn), ours) if check else ours
 
     replacements.replace(kv_cache_utils, "get_request_block_hasher", get_request_block_hasher)
 
     manager = single_type_kv_cache_manager.FullAttentionManager
-    own = require_tested(manager, "find_longest_cache_hit", LOOK_UP).__func__
-    replacements.replace(manager, "find_longest_cache_hit", classmethod(make_find_longest_cache_hit(own)))
+    own_look_up = require_tested(manager, "find_longest_cache_hit", LOOK_UP).__func__
+    look_up = make_find_longest_cache_hit(own_look_up)
+    if check:
+        look_up = make_checked_look_up(own_look_up, look_up)
+    replacements.replace(manager, "find_longest_cache_hit", classmethod(look_up))
 
 
 def _first_feature(request: Any, start: int, block_size: int) -> int:

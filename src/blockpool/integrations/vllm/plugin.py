@@ -32,7 +32,9 @@ def register() -> None:
     if wanted in OFF:
         return
     if wanted not in ON and wanted != CHECK:
-        logger.warning("blockpool: %s=%s means nothing; vLLM is left as it is (1, check or 0)", SWITCH, wanted)
+        logger.warning(
+            "blockpool: %s=%s means nothing; vLLM is left as it is (1, check or 0)", SWITCH, wanted
+        )
         return
     replacements = Replacements()
     try:

@@ -26,7 +26,6 @@ class BlockPool:
         enable_kv_cache_events: bool = False,
         metrics_collector: Any = None,
     ) -> None:
-        assert isinstance(num_gpu_blocks, int) and num_gpu_blocks > 0
         self.inner = core.BlockPool(
             num_gpu_blocks, enable_caching, hash_block_size, enable_kv_cache_events, metrics_collector
         )

@@ -88,6 +88,8 @@ class HasherMaker:
         keys: list[tuple[object, ...] | None] = []
         position = self._first_feature(request, start, block_size) if start and features else 0
         for at in range(start, stop, block_size):
-            entry, position = self._utils.generate_block_hash_extra_keys(request, at, at + block_size, position)
+            entry, position = self._utils.generate_block_hash_extra_keys(
+                request, at, at + block_size, position
+            )
             keys.append(entry)
         return keys
