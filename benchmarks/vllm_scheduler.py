@@ -100,16 +100,14 @@ def measure(num_tokens: int, rounds: int) -> bool:
             flush=True,
         )
         bound = FIRST_BOUNDS[".".join(theirs.version.split(".")[:2])]
-        passed = True
-        for what, name, at_most in (
-            ("first", "request to first schedule", bound),
-            ("decode", "scheduler step, 256 requests decoding", DECODE_BOUND),
-        ):
-            times = alternate(
-                rounds, lambda _, what=what: ours.ask(what), lambda _, what=what: theirs.ask(what)
-            )
-            passed &= show(name, *times, "ms", 1e3, at_most)
-        return passed
+        first = alternate(rounds, lambda _: ours.ask("first"), lambda _: theirs.ask("first"))
+        decode = alternate(rounds, lambda _: ours.ask("decode"), lambda _: theirs.ask("decode"))
+    return all(
+        (
+            show("request to first schedule", *first, "ms", 1e3, bound),
+            show("scheduler step, 256 requests decoding", *decode, "ms", 1e3, DECODE_BOUND),
+        )
+    )
 
 
 def measure_memory() -> bool:

@@ -12,10 +12,10 @@ import gc
 import os
 import resource
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import clock
 from benchmarks.vllm_engine import (
     VOCABULARY,
     EngineSetting,
@@ -76,11 +76,11 @@ class Side:
             prompt = self.tokens(self.num_tokens, shared=True)
             gc.collect()
             gc.disable()
-            start = time.perf_counter()
+            start = clock()
             request = self.request(prompt, 1)
             self.scheduler.add_request(request)
             output = self.scheduler.schedule()
-            spent += time.perf_counter() - start
+            spent += clock() - start
             gc.enable()
             assert output.num_scheduled_tokens[request.request_id] == self.num_tokens - len(self.shared)
             self.take_in(output)
@@ -111,11 +111,11 @@ class Side:
             self.take_in(self.scheduler.schedule())
         gc.collect()
         gc.disable()
-        start = time.perf_counter()
+        start = clock()
         for _ in range(DECODE_STEPS):
             output = self.scheduler.schedule()
             self.take_in(output)
-        spent = time.perf_counter() - start
+        spent = clock() - start
         gc.enable()
         assert len(output.num_scheduled_tokens) == DECODING
         self.scheduler.finish_requests(list(self.scheduler.requests), RequestStatus.FINISHED_ABORTED)
