@@ -77,6 +77,27 @@ def test_on_says_so_in_one_line(line: Line, monkeypatch: Any, caplog: Any, switc
     assert call(monkeypatch, caplog, switch) == []  # vLLM calls it in every process, and may do so again
 
 
+@pytest.mark.parametrize(
+    ("configured", "wanted", "level"),
+    [
+        (True, "INFO", logging.INFO),
+        (False, None, logging.WARNING),
+        (False, "DEBUG", logging.WARNING),
+        (False, "ERROR", logging.INFO),
+    ],
+)
+def test_it_is_seen_before_vllm_has_set_its_logging_up(
+    line: Line, monkeypatch: Any, caplog: Any, configured: bool, wanted: str | None, level: int
+) -> None:
+    handlers = [logging.NullHandler()] if configured else []
+    monkeypatch.setattr(logging.getLogger("vllm"), "handlers", handlers)
+    monkeypatch.delenv("VLLM_LOGGING_LEVEL", raising=False)
+    if wanted is not None:
+        monkeypatch.setenv("VLLM_LOGGING_LEVEL", wanted)
+    call(monkeypatch, caplog, "1")
+    assert [record.levelno for record in caplog.records] == [level]
+
+
 def test_a_word_without_meaning_changes_nothing(line: Line, monkeypatch: Any, caplog: Any) -> None:
     [told] = call(monkeypatch, caplog, "maybe")
     assert "maybe" in told

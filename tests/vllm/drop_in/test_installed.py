@@ -11,8 +11,8 @@ from .conftest import Run
 pytestmark = pytest.mark.peer
 
 LOAD = """
-import logging
-logging.getLogger("vllm").addHandler(logging.FileHandler("/dev/stdout"))
+import logging, sys
+logging.getLogger("vllm.blockpool").addHandler(logging.StreamHandler(sys.stdout))
 from vllm.plugins import load_general_plugins
 from vllm.v1.core import block_pool, kv_cache_coordinator, kv_cache_utils
 {before}
@@ -46,6 +46,12 @@ def test_one_line_says_what_was_replaced(run: Run, version: str) -> None:
     assert "get_request_block_hasher" in told
     assert all("blockpool.integrations.vllm" in name for name in names)
     assert len(names) == 3
+
+
+def test_it_can_be_told_to_say_less(run: Run) -> None:
+    names = load(run, BLOCKPOOL_VLLM="1", VLLM_LOGGING_LEVEL="WARNING")
+    assert len(names) == 3
+    assert all("blockpool.integrations.vllm" in name for name in names)
 
 
 def test_check_says_so(run: Run) -> None:

@@ -76,10 +76,22 @@ def _replace(replacements: Replacements, version: str, check: bool) -> None:
         return
     line.prepare(replacements, check)
     replacements.apply()
-    logger.info(
+    logger.log(
+        _level(),
         "blockpool (%s) in vLLM %s%s: replaced %s",
         "compiled" if COMPILED else "interpreted",
         version,
         ", comparing every result with vLLM's own pool (slow)" if check else "",
         ", ".join(replacements.names()),
     )
+
+
+def _level() -> int:
+    """At which the good news is told. vLLM 0.32 sets its logging up after it has loaded its plugins.
+
+    Until then nothing below a warning is shown, so that is what it has to be, unless the environment wants less said.
+    """
+    if logging.getLogger("vllm").handlers:
+        return logging.INFO
+    wanted = os.environ.get("VLLM_LOGGING_LEVEL", "INFO").upper()
+    return logging.WARNING if wanted in ("INFO", "DEBUG") else logging.INFO

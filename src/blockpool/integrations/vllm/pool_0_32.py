@@ -128,7 +128,8 @@ class BlockPool(block_pool.BlockPool):  # type: ignore[misc]
         index = self.cached_block_hash_to_block._cache
         num_tokens = start * block_size
         new_blocks = blocks[start:num_full_blocks]
-        for block, digest in zip(new_blocks, hashes[start:num_full_blocks], strict=True):
+        new_hashes = hashes[start : start + len(new_blocks)]
+        for block, digest in zip(new_blocks, new_hashes, strict=True):
             num_tokens += block_size
             if block.is_null:
                 continue
