@@ -88,6 +88,35 @@ class Side:
             assert not self.scheduler.requests
         return spent / PROMPTS_PER_ROUND
 
+    def parts(self) -> str:
+        """Where the time of `first` goes: seconds for hashing, the look-up, the allocation, and all else."""
+        manager = self.scheduler.kv_cache_manager
+        spent = {"update_block_hashes": 0.0, "get_computed_blocks": 0.0, "allocate_slots": 0.0}
+
+        def timed(owner: Any, name: str) -> None:
+            method = getattr(owner, name)
+
+            def call(*arguments: Any, **more: Any) -> Any:
+                start = clock()
+                try:
+                    return method(*arguments, **more)
+                finally:
+                    spent[name] += clock() - start
+
+            setattr(owner, name, call)
+
+        from vllm.v1.request import Request
+
+        own = Request.update_block_hashes
+        timed(Request, "update_block_hashes")
+        timed(manager, "get_computed_blocks")
+        timed(manager, "allocate_slots")
+        whole = self.first()
+        Request.update_block_hashes = own
+        del manager.get_computed_blocks, manager.allocate_slots
+        each = [seconds / PROMPTS_PER_ROUND for seconds in spent.values()]
+        return " ".join(str(seconds) for seconds in (*each, whole - sum(each)))
+
     def warm(self) -> None:
         """The shared part is computed, and the pool filled, so that every block given out evicts another."""
         pool = self.scheduler.kv_cache_manager.block_pool
