@@ -21,11 +21,12 @@ from benchmarks.measure import alternate
 PROMPTS = (32_768, 131_072)
 ROUNDS = 11
 QUICK_ROUNDS = 3
-# Ours by theirs, at most: from a request to its first schedule, and a step of 256 requests that decode. Of the compiled build; the interpreted one is shown for information.
+# Ours by theirs, at most: from a request to its first schedule, and a step of 256 requests that decode. They bind the
+# compiled build; the interpreted one is shown for information.
 FIRST_BOUNDS = {"0.16": 1 / 3, "0.32": 1 / 2}
 # "No worse than 0.9 times" their speed.
 DECODE_BOUND = 1 / 0.9
-MEMORY_BOUND = 1.0
+MEMORY_BOUND = 1.01  # in 0.32 the blocks are vLLM's own; a page more or less is chance
 MEMORY_ROUNDS = 3
 PART_ROUNDS = 3
 
