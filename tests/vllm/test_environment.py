@@ -48,7 +48,13 @@ def test_without_a_cpu_build_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(environment, "pip", refuse)
     with pytest.raises(SystemExit, match="TORCH_FIND_LINKS"):
-        environment.install_torch(environment.TORCH_VERSIONS, ["--find-links", "wheels"])
+        environment.install_torch(["2.10.0+cpu", "2.13.0+cpu"], ["--find-links", "wheels"])
     assert asked == [
-        ("install", f"torch=={version}", "--find-links", "wheels") for version in environment.TORCH_VERSIONS
+        ("install", f"torch=={version}", "--find-links", "wheels") for version in ("2.10.0+cpu", "2.13.0+cpu")
     ]
+
+
+def test_the_build_that_vllm_names_is_tried_first_and_no_other_kind() -> None:
+    assert environment.torch_versions(["torch==2.10.0+cpu"]) == ["2.10.0+cpu", "2.13.0+cpu"]
+    assert environment.torch_versions(["torch==2.13.0+cpu"]) == ["2.13.0+cpu"]
+    assert environment.torch_versions(["torch==2.10.0", "torch>=2.9"]) == ["2.13.0+cpu"]

@@ -42,3 +42,7 @@ class BlockMapView(MutableMapping[bytes, "Entry"]):
 
     def __repr__(self) -> str:
         return repr(dict(self))
+
+    def __copy__(self) -> dict[bytes, Entry]:
+        """What stands in it now, as `copy.copy` of a plain dict would keep it."""
+        return dict(self)

@@ -1,0 +1,106 @@
+"""`Replacements`: new objects in the place of vLLM's, in every module that knows the old ones; all or none."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+from typing import Any
+
+Place = tuple[Any, str, Any]
+
+
+class Incompatible(Exception):
+    """Something of vLLM is not what was tested. The text says what."""
+
+
+class Replacements:
+    """A list of replacements that are made together, and can be undone."""
+
+    def __init__(self) -> None:
+        self._wanted: list[Place] = []
+        self._done: list[Place] = []
+
+    def replace(self, owner: Any, name: str, new: Any) -> None:
+        """Notes that `owner.name` shall be `new`; `owner` is a module or a class.
+
+        Args:
+            owner: Where the old one is defined. If it is a module, every module of vLLM that has imported the old one
+                gets the new one, too.
+        """
+        self._wanted.append((owner, name, new))
+
+    def names(self) -> list[str]:
+        """What is replaced, as the log shows it."""
+        return [_shown(owner, name) for owner, name, _ in self._wanted]
+
+    def apply(self) -> None:
+        """Makes all replacements; when one fails, those before it are undone."""
+        try:
+            for owner, name, new in self._wanted:
+                old = inspect.getattr_static(owner, name)
+                self._put(owner, name, old, new)
+                if inspect.ismodule(owner):
+                    for module in _modules_with(old, name):
+                        self._put(module, name, old, new)
+        except BaseException:
+            self.undo()
+            raise
+
+    def undo(self) -> None:
+        """Puts back what was replaced."""
+        while self._done:
+            owner, name, old = self._done.pop()
+            setattr(owner, name, old)
+
+    def _put(self, owner: Any, name: str, old: Any, new: Any) -> None:
+        self._done.append((owner, name, old))
+        setattr(owner, name, new)
+
+
+def _shown(owner: Any, name: str) -> str:
+    return name if inspect.ismodule(owner) else f"{owner.__name__}.{name}"
+
+
+def _modules_with(old: Any, name: str) -> list[Any]:
+    """The loaded modules of vLLM that have the object under its name."""
+    found = []
+    for title, module in list(sys.modules.items()):
+        if title.startswith("vllm.") and getattr(module, "__dict__", {}).get(name) is old:
+            found.append(module)
+    return found
+
+
+def require_tested(owner: Any, name: str, fingerprint: str) -> Any:
+    """The object that is to be replaced, or that a replacement relies on.
+
+    Args:
+        fingerprint: Of its source, as `fingerprint_of` gives it, when it was tested.
+
+    Raises:
+        Incompatible: If there is none, somebody else has put another one there, or its source is another one.
+    """
+    found = getattr(owner, name, None)
+    if found is None:
+        raise Incompatible(f"it has no {_shown(owner, name)}")
+    module = owner.__name__ if inspect.ismodule(owner) else owner.__module__
+    if getattr(found, "__module__", None) != module:
+        raise Incompatible(f"{_shown(owner, name)} is not vLLM's own any more, but of {found.__module__}")
+    try:
+        actual = fingerprint_of(found)
+    except (OSError, TypeError):
+        raise Incompatible(f"the source of {_shown(owner, name)} cannot be read") from None
+    if actual != fingerprint:
+        raise Incompatible(f"{_shown(owner, name)} is not what was tested ({actual}, not {fingerprint})")
+    return found
+
+
+def fingerprint_of(function_or_class: Any) -> str:
+    """Tells one source from another, comments and indentation aside.
+
+    Raises:
+        OSError, TypeError: If the source cannot be had.
+    """
+    lines = [line.strip() for line in inspect.getsource(function_or_class).splitlines()]
+    told = "\n".join(line for line in lines if line and not line.startswith("#"))
+    return hashlib.sha256(told.encode()).hexdigest()[:12]

@@ -1,0 +1,95 @@
+"""The block hashes of vLLM's requests, byte for byte, a whole prompt in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from blockpool.core.hasher import BlockHasher
+from blockpool.errors import BlockPoolError, MissingExtraError
+
+Hashes = list[bytes]
+RequestHasher = Callable[[Any], Hashes]
+
+ALGORITHMS = ("sha256", "sha256_cbor", "xxhash", "xxhash_cbor")
+"""The names of vLLM's hash functions, in `vllm.utils.hashing` as here."""
+
+
+class HasherMaker:
+    """`get_request_block_hasher`, in vLLM's place.
+
+    Args:
+        utils: vLLM's module `kv_cache_utils`, which has the root of all chains and makes the extra keys.
+        hashing: vLLM's module of hash functions.
+        own: vLLM's own `get_request_block_hasher`, for hash functions that are not among `ALGORITHMS`.
+        first_feature: Number of the first multimodal input that may reach into tokens from `start` on, of a request
+            whose earlier blocks are hashed.
+    """
+
+    def __init__(
+        self,
+        utils: Any,
+        hashing: Any,
+        own: Callable[[int, Any], RequestHasher],
+        first_feature: Callable[[Any, int, int], int],
+    ) -> None:
+        self._utils = utils
+        self._own = own
+        self._first_feature = first_feature
+        self._names = {getattr(hashing, name, None): name for name in ALGORITHMS}
+
+    def make(self, block_size: int, hash_function: Any) -> RequestHasher:
+        """A function from a request to the hashes of its blocks that are full and have none yet."""
+        own = self._own(block_size, hash_function)
+        name = self._names.get(hash_function)
+        if name is None:
+            return own
+        try:
+            hasher = BlockHasher(name, block_size, key_schema="untagged")
+        except MissingExtraError:
+            return own
+        return self._hasher_of(hasher, block_size, own)
+
+    def _hasher_of(self, hasher: BlockHasher, block_size: int, own: RequestHasher) -> RequestHasher:
+        utils = self._utils
+
+        def request_block_hasher(request: Any) -> Hashes:
+            known = request.block_hashes
+            start = len(known) * block_size
+            stop = request.num_tokens // block_size * block_size
+            if stop <= start:
+                return []
+            parent = known[-1] if known else utils.NONE_HASH
+            try:
+                keys = self._extra_keys(request, start, stop, block_size)
+                tokens = request.all_token_ids[start:stop]
+                return list(hasher.hash_tokens(tokens, parent, keys))
+            except BlockPoolError:  # tokens or keys that only vLLM's form can hold
+                return own(request)
+
+        return request_block_hasher
+
+    def _extra_keys(
+        self, request: Any, start: int, stop: int, block_size: int
+    ) -> Sequence[tuple[object, ...] | None] | None:
+        """One entry per block, as vLLM makes them; None when no block has any."""
+        features = request.mm_features
+        if not features and request.prompt_embeds is None:
+            salted = start == 0 and request.cache_salt
+            if request.lora_request is None and not salted:
+                return None
+            # Blocks after the first have the same keys: made once, they are known to be the same.
+            generate = self._utils.generate_block_hash_extra_keys
+            first, _ = generate(request, start, start + block_size, 0)
+            if stop == start + block_size:
+                return [first]
+            other, _ = generate(request, start + block_size, start + 2 * block_size, 0)
+            return [first] + [other] * ((stop - start) // block_size - 1)
+        keys: list[tuple[object, ...] | None] = []
+        position = self._first_feature(request, start, block_size) if start and features else 0
+        for at in range(start, stop, block_size):
+            entry, position = self._utils.generate_block_hash_extra_keys(
+                request, at, at + block_size, position
+            )
+            keys.append(entry)
+        return keys
