@@ -128,6 +128,22 @@ def test_core_reads_no_clock_chance_or_environment_of_its_own(path: Path) -> Non
             assert not reads, f"{name_of(path)}:{node.lineno} reads {module}.{node.attr}"
 
 
+# A pickle runs what its sender wants. `core` writes them, because vLLM hashes them.
+PICKLING_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+UNPICKLING = {"load", "loads", "Unpickler"}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_nothing_is_unpickled(path: Path) -> None:
+    imported = {name.partition(".")[0] for _, name in imports_of(path)}
+    assert layer_of(path) == "core" or not imported & PICKLING_MODULES
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Attribute):
+            assert node.attr not in {"recv_pyobj", "send_pyobj"}
+            if isinstance(node.value, ast.Name) and node.value.id in PICKLING_MODULES:
+                assert node.attr not in UNPICKLING, f"line {node.lineno}"
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_files_are_short_and_well_named(path: Path) -> None:
     assert path.stem not in {"utils", "util", "helpers", "common", "misc"}
