@@ -77,6 +77,30 @@ def test_slots_for_drafts_end_with_the_longest_request() -> None:
     assert admit(manager, request, num_lookahead_tokens=1000) is not None
 
 
+def test_groups_that_need_most_at_different_times() -> None:
+    """The chunks need two blocks for their second chunk; at the end, when full attention needs most, they need one."""
+    arguments: Any = {"enable_caching": False}
+    manager = make_manager(full(2), chunked(4, 8), num_blocks=12, **arguments)
+    request = make_request("a", range(19), None)
+    for start in range(19):
+        request.num_computed_tokens = start
+        assert manager.allocate_slots(request, 1) is not None
+    assert manager.usage == 1
+    small = make_manager(full(2), chunked(4, 8), num_blocks=11, **arguments)
+    assert_refused(
+        small, OutOfBlocksError, lambda: small.allocate_slots(make_request("a", range(19), None), 1)
+    )
+
+
+def test_a_group_that_needs_most_before_the_end() -> None:
+    """Two blocks of full attention and four of chunks, before the ninth token lets the chunks go."""
+    manager = make_manager(full(4), chunked(2, 8), num_blocks=6, enable_caching=False)
+    request = make_request("a", range(9), None)
+    refused = assert_refused(manager, OutOfBlocksError, lambda: manager.allocate_slots(request, 1))
+    assert isinstance(refused, OutOfBlocksError)
+    assert (refused.wanted, refused.free) == (6, 5)
+
+
 @pytest.mark.parametrize("number", LARGE)
 def test_numbers_of_tokens_that_are_none(number: int) -> None:
     manager = make_manager(full(4), window(4, 6), num_blocks=30, log_stats=True)
