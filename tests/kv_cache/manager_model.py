@@ -170,7 +170,7 @@ class ManagerModel:
         return table[before:]
 
     def min_blocks(self, num_tokens: int, num_computed: int, lookahead: int, num_encoder: int) -> int:
-        """What a new request must hold at once at least: in its last step, or when the last chunk of a group is whole."""
+        """What a new request must hold at once at least: in its last step, or when a group's last chunk is whole."""
         least = self._blocks_at(num_tokens, num_tokens + lookahead, num_encoder)
         for spec in self.specs:
             if isinstance(spec, ChunkedLocalAttentionSpec):

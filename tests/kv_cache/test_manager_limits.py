@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from .support import (
     admit,
     assert_refused,
     chunked,
+    cross,
     full,
     make_manager,
     make_request,
@@ -127,6 +129,31 @@ def test_numbers_of_tokens_that_are_none(number: int) -> None:
     assert_refused(manager, ConfigError, lambda: manager.allocate_slots(running, 1))
     with pytest.raises(ConfigError):
         make_manager(full(4), max_model_len=number)
+
+
+@pytest.mark.parametrize("number", LARGE)
+def test_numbers_of_tokens_where_no_group_counts_them(number: int) -> None:
+    """Cross attention needs nothing for any number of tokens; a wrong one is told all the same."""
+    manager = make_manager(cross(4), enable_caching=False)
+    request = make_request("a", range(10), None)
+    assert manager.allocate_slots(request, 10, num_encoder_tokens=9) is not None
+    request.num_computed_tokens = 10
+    for arguments in [(number,), (1, 0, None, number)]:
+        assert_refused(
+            manager,
+            ConfigError,
+            lambda: manager.allocate_slots(request, *arguments),  # type: ignore[arg-type]  # noqa: B023
+        )
+    assert manager.allocate_slots(request, 2**53 - 11) is not None
+
+
+def test_a_request_that_says_it_has_too_many_tokens() -> None:
+    manager = make_manager(full(4), enable_caching=False)
+    request = SimpleNamespace(request_id="a", num_tokens=5, num_computed_tokens=0, block_hashes=[])
+    request.skip_reading_prefix_cache = False
+    assert manager.allocate_slots(request, 5) is not None  # type: ignore[arg-type]
+    request.num_computed_tokens, request.num_tokens = 5, 2**53
+    assert_refused(manager, ConfigError, lambda: manager.allocate_slots(request, 1))  # type: ignore[arg-type]
 
 
 def test_the_largest_number_of_tokens() -> None:
