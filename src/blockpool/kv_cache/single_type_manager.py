@@ -130,8 +130,13 @@ class SingleTypeKVCacheManager:
         self.num_cached_block[request_id] = len(blocks)
 
     def add_external_blocks(self, request_id: str, total_computed_tokens: int) -> None:
-        """The second half: blocks for those external tokens that are not skipped."""
+        """The second half: blocks for those external tokens that are not skipped.
+
+        Where all are, a block that they end in is for the tokens after them: `allocate_new_blocks` takes it.
+        """
         blocks = self.req_to_blocks[request_id]
+        if self.block_size <= self.get_num_skipped_tokens(total_computed_tokens) == total_computed_tokens:
+            return
         num_missing = cdiv(total_computed_tokens, self.block_size) - len(blocks)
         if num_missing > 0:
             blocks.extend(self.block_pool.get_new_blocks(num_missing))
