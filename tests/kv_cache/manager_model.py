@@ -170,19 +170,25 @@ class ManagerModel:
         return table[before:]
 
     def min_blocks(self, num_tokens: int, num_computed: int, lookahead: int, num_encoder: int) -> int:
-        """What a new request must hold at once at least: in its last step, even if that computes a single token."""
+        """What a new request must hold at once at least: in its last step, or when a group's last chunk is whole."""
+        least = self._blocks_at(num_tokens, num_tokens + lookahead, num_encoder)
+        for spec in self.specs:
+            if isinstance(spec, ChunkedLocalAttentionSpec):
+                end = num_tokens // spec.attention_chunk_size * spec.attention_chunk_size
+                if end > num_computed:
+                    least = max(least, self._blocks_at(end, end, num_encoder))
+        return least
+
+    def _blocks_at(self, num_tokens: int, num_slots: int, num_encoder: int) -> int:
+        """What a step holds that computes the last of so many tokens, and nothing else."""
         total = 0
-        num_slots = num_tokens + lookahead
         for spec in self.specs:
             size = spec.block_size
             if isinstance(spec, CrossAttentionSpec):
                 total += cdiv(num_encoder, size)
                 continue
             least = cdiv(num_slots, size) - self.num_skipped(spec, num_tokens - 1)
-            if isinstance(spec, ChunkedLocalAttentionSpec):
-                chunk = spec.attention_chunk_size
-                least = max(least, cdiv(min(num_tokens - num_computed // chunk * chunk, chunk), size))
-            elif isinstance(spec, MambaSpec):
+            if isinstance(spec, MambaSpec):
                 least = 1 if spec.mamba_cache_mode == "align" else max(least, 1)
                 least += spec.num_speculative_blocks
             total += least

@@ -114,6 +114,16 @@ def test_window_gives_back_while_the_request_runs() -> None:
     assert manager.get_num_common_prefix_blocks("a") == [0]
 
 
+def test_a_window_of_one_token_sees_no_external_token() -> None:
+    """The block in which they end is for the tokens after them, and so among the new ones."""
+    manager = make_manager(window(3, 1))
+    request = make_request("a", range(10), manager)
+    new = manager.allocate_slots(request, 1, num_external_computed_tokens=7)
+    assert new is not None
+    assert new.get_block_ids() == ([1],)
+    assert tables(manager, request) == ([0, 0, 1],)
+
+
 def test_window_holds_no_hit_that_external_tokens_push_out() -> None:
     manager = make_manager(window(4, 5))
     run_once(manager, range(17))

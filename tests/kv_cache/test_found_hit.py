@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from blockpool import BlockStateError, ConfigError
-from blockpool.kv_cache import KVCacheBlocks, KVCacheManager, TokenRequest
+from blockpool import ArgumentError, BlockStateError, ConfigError
+from blockpool.kv_cache import KVCacheBlocks, KVCacheManager, KVCacheSpec, TokenRequest
 
 from .support import admit, assert_refused, full, make_manager, make_request, run_once, tables, window
 
@@ -26,6 +26,15 @@ class Late:
     def allocate(self, blocks: KVCacheBlocks | None = None) -> Any:
         """Its first step."""
         return self.manager.allocate_slots(self.request, 1, self.length, blocks or self.blocks)
+
+
+class NoTruth:
+    """What an array says when it is compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("it has no truth value")
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def test_it_is_held() -> None:
@@ -68,6 +77,39 @@ def test_the_hashes_changed() -> None:
     assert_refused(late.manager, BlockStateError, late.allocate)
     late.request.block_hashes.clear()
     assert_refused(late.manager, ConfigError, late.allocate)
+
+
+@pytest.mark.parametrize("specs", [(full(4), window(4, 5)), (full(4), window(12, 5)), (full(8),)])
+def test_a_hash_that_is_none(specs: tuple[KVCacheSpec, ...]) -> None:
+    """Told as ever: also one that cannot be compared, as an array cannot."""
+    for looked_up in (True, False):
+        manager = make_manager(*specs, hash_block_size=4)
+        run_once(manager, range(24))
+        request = make_request("late", range(25), manager)
+        blocks, length = manager.get_computed_blocks(request)
+        assert length == 24
+        if not looked_up:
+            blocks = KVCacheBlocks(tuple(list(group) for group in blocks.blocks))
+        request.block_hashes[1] = NoTruth()  # type: ignore[call-overload]
+        assert_refused(
+            manager,
+            ArgumentError,
+            lambda: manager.allocate_slots(request, 1, length, blocks),  # noqa: B023
+        )
+
+
+def test_a_request_without_hashes_comes_with_it() -> None:
+    late = Late()
+
+    class WithoutHashes:
+        request_id = "late"
+        num_tokens = 13
+        num_computed_tokens = 0
+        num_preemptions = 0
+        skip_reading_prefix_cache = False
+
+    late.request = WithoutHashes()  # type: ignore[assignment]
+    assert_refused(late.manager, ArgumentError, late.allocate)
 
 
 def test_another_request_comes_with_it() -> None:

@@ -200,13 +200,28 @@ def test_computed_blocks_that_were_filled_again_meanwhile() -> None:
     assert "something else" in str(refused)
 
 
+class LongerThanItIs(list[Any]):
+    """A sequence of no blocks that says it has one."""
+
+    def __len__(self) -> int:
+        return 1
+
+
+def test_computed_blocks_in_a_sequence_that_lies() -> None:
+    manager = make_manager(full(4))
+    run_once(manager, range(8))
+    request = make_request("a", range(9), manager)
+    blocks = KVCacheBlocks((LongerThanItIs(),))
+    assert_refused(manager, ConfigError, lambda: manager.allocate_slots(request, 5, 4, blocks))
+
+
 @pytest.mark.parametrize(
     ("specs", "options", "wanted"),
     [
         ([full(4)], {}, 13),
         ([full(4), full(4)], {}, 26),
         ([full(4), window(4, 6)], {}, 15),
-        ([full(4), chunked(4, 16)], {}, 17),
+        ([full(4), chunked(4, 16)], {}, 16),  # after 48 tokens
         ([full(4), mamba(4, "align", 2)], {}, 16),
         ([mamba(4, "align", 9), mamba(4, "align", 1)], {}, 12),
     ],

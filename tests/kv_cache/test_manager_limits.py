@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from .support import (
     admit,
     assert_refused,
     chunked,
+    cross,
     full,
     make_manager,
     make_request,
@@ -77,6 +79,30 @@ def test_slots_for_drafts_end_with_the_longest_request() -> None:
     assert admit(manager, request, num_lookahead_tokens=1000) is not None
 
 
+def test_groups_that_need_most_at_different_times() -> None:
+    """The chunks need two blocks for their second chunk; at the end, when full attention needs most, they need one."""
+    arguments: Any = {"enable_caching": False}
+    manager = make_manager(full(2), chunked(4, 8), num_blocks=12, **arguments)
+    request = make_request("a", range(19), None)
+    for start in range(19):
+        request.num_computed_tokens = start
+        assert manager.allocate_slots(request, 1) is not None
+    assert manager.usage == 1
+    small = make_manager(full(2), chunked(4, 8), num_blocks=11, **arguments)
+    assert_refused(
+        small, OutOfBlocksError, lambda: small.allocate_slots(make_request("a", range(19), None), 1)
+    )
+
+
+def test_a_group_that_needs_most_before_the_end() -> None:
+    """Two blocks of full attention and four of chunks, before the ninth token lets the chunks go."""
+    manager = make_manager(full(4), chunked(2, 8), num_blocks=6, enable_caching=False)
+    request = make_request("a", range(9), None)
+    refused = assert_refused(manager, OutOfBlocksError, lambda: manager.allocate_slots(request, 1))
+    assert isinstance(refused, OutOfBlocksError)
+    assert (refused.wanted, refused.free) == (6, 5)
+
+
 @pytest.mark.parametrize("number", LARGE)
 def test_numbers_of_tokens_that_are_none(number: int) -> None:
     manager = make_manager(full(4), window(4, 6), num_blocks=30, log_stats=True)
@@ -103,6 +129,31 @@ def test_numbers_of_tokens_that_are_none(number: int) -> None:
     assert_refused(manager, ConfigError, lambda: manager.allocate_slots(running, 1))
     with pytest.raises(ConfigError):
         make_manager(full(4), max_model_len=number)
+
+
+@pytest.mark.parametrize("number", LARGE)
+def test_numbers_of_tokens_where_no_group_counts_them(number: int) -> None:
+    """Cross attention needs nothing for any number of tokens; a wrong one is told all the same."""
+    manager = make_manager(cross(4), enable_caching=False)
+    request = make_request("a", range(10), None)
+    assert manager.allocate_slots(request, 10, num_encoder_tokens=9) is not None
+    request.num_computed_tokens = 10
+    for arguments in [(number,), (1, 0, None, number)]:
+        assert_refused(
+            manager,
+            ConfigError,
+            lambda: manager.allocate_slots(request, *arguments),  # type: ignore[arg-type]  # noqa: B023
+        )
+    assert manager.allocate_slots(request, 2**53 - 11) is not None
+
+
+def test_a_request_that_says_it_has_too_many_tokens() -> None:
+    manager = make_manager(full(4), enable_caching=False)
+    request = SimpleNamespace(request_id="a", num_tokens=5, num_computed_tokens=0, block_hashes=[])
+    request.skip_reading_prefix_cache = False
+    assert manager.allocate_slots(request, 5) is not None  # type: ignore[arg-type]
+    request.num_computed_tokens, request.num_tokens = 5, 2**53
+    assert_refused(manager, ConfigError, lambda: manager.allocate_slots(request, 1))  # type: ignore[arg-type]
 
 
 def test_the_largest_number_of_tokens() -> None:

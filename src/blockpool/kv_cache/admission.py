@@ -68,7 +68,7 @@ def checked_hits(
         if found.is_still(request, new_computed_blocks, num_tokens, pool):
             return new_computed_blocks.blocks
     given = empty_blocks(len(managers)) if new_computed_blocks is None else new_computed_blocks
-    hits = given.blocks
+    hits = tuple([_plain(group) for group in given.blocks])
     if len(hits) != len(managers):
         raise ConfigError("new_computed_blocks", len(hits), f"there are {len(managers)} groups")
     num_tokens = demand.num_new_computed
@@ -80,6 +80,11 @@ def checked_hits(
         factor = manager.block_size // pool.hash_block_size
         require_hits(request, hits[group_id], num_blocks, num_skipped, pool, group_id, factor)
     return hits
+
+
+def _plain(blocks: Sequence[KVCacheBlock]) -> Sequence[KVCacheBlock]:
+    """The same blocks in a list or tuple, whose length is what it says."""
+    return blocks if type(blocks) is tuple or type(blocks) is list else list(blocks)
 
 
 def num_preemptions_to_count(request: RequestArg) -> int:

@@ -93,9 +93,14 @@ def require_hits(
         for block, block_hash in zip(cast("Sequence[KVCacheBlock]", blocks), hashes):  # noqa: B905
             if block._hash != block_hash or block._home != home:
                 raise _not_computed(block, owner, group_id)
-    except (AttributeError, TypeError) as error:  # how both builds tell what is no block
+    except (
+        AttributeError,
+        TypeError,
+        ValueError,
+    ) as error:  # how both builds tell what is no block, or no hash
         if isinstance(error, BlockPoolError):
             raise
+        require_hashes(request, 0, num_blocks, factor)
         raise not_own("new_computed_blocks", blocks[first_stranger(blocks)]) from None
 
 

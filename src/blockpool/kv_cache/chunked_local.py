@@ -8,7 +8,7 @@ from typing import final
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.pool import BlockPool
 from blockpool.kv_cache.lookups import find_run
-from blockpool.kv_cache.single_type_manager import SingleTypeKVCacheManager, cdiv, nothing
+from blockpool.kv_cache.single_type_manager import SingleTypeKVCacheManager, nothing
 from blockpool.kv_cache.specs import ChunkedLocalAttentionSpec
 
 
@@ -68,11 +68,10 @@ class ChunkedLocalAttentionManager(SingleTypeKVCacheManager):
         """See `SingleTypeKVCacheManager`."""
         return self.get_num_skipped_tokens(total_computed_tokens) + self.attention_chunk_size
 
-    def min_blocks(self, num_tokens: int, num_slots: int, num_computed: int, num_encoder_tokens: int) -> int:
-        """Those of the last step, or of a whole chunk if it has one that is not behind it already."""
-        at_end = super().min_blocks(num_tokens, num_slots, num_computed, num_encoder_tokens)
-        num_left = num_tokens - self.get_num_skipped_tokens(num_computed)
-        return max(at_end, cdiv(min(num_left, self.attention_chunk_size), self.block_size))
+    def fullest_length(self, num_tokens: int, num_computed: int) -> int:
+        """With its last whole chunk, if that is not behind it already."""
+        end = self.get_num_skipped_tokens(num_tokens)
+        return end if end > num_computed else num_tokens
 
 
 @final

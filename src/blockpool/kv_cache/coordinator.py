@@ -204,11 +204,16 @@ class KVCacheCoordinator:
         return done
 
     def min_blocks(self, num_tokens: int, num_slots: int, num_computed: int, num_encoder_tokens: int) -> int:
-        """A new request needs at least so many blocks at once. See `SingleTypeKVCacheManager`."""
-        total = 0
+        """A new request needs at least so many blocks at once. See `SingleTypeKVCacheManager`. O(groups²).
+
+        What groups need at different times does not add up: that is looked at when each group needs most.
+        """
+        least = self._min_blocks_at(num_tokens, num_slots, num_computed, num_encoder_tokens)
         for manager in self.single_type_managers:
-            total += manager.min_blocks(num_tokens, num_slots, num_computed, num_encoder_tokens)
-        return total
+            length = manager.fullest_length(num_tokens, num_computed)
+            if length < num_tokens:
+                least = max(least, self._min_blocks_at(length, length, num_computed, num_encoder_tokens))
+        return least
 
     def max_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
         """With so many slots a new request takes no more free blocks than that, whatever it hits. O(groups)."""
@@ -222,6 +227,15 @@ class KVCacheCoordinator:
         total = 0
         for manager in self.single_type_managers:
             total += len(manager.reserved_blocks())
+        return total
+
+    def _min_blocks_at(
+        self, num_tokens: int, num_slots: int, num_computed: int, num_encoder_tokens: int
+    ) -> int:
+        """What all groups need in the step that computes the last of so many tokens."""
+        total = 0
+        for manager in self.single_type_managers:
+            total += manager.min_blocks(num_tokens, num_slots, num_computed, num_encoder_tokens)
         return total
 
     def look_ahead(self, request: RequestArg, request_id: str, total_computed_tokens: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import final
 
 from blockpool.core.block import KVCacheBlock
+from blockpool.kv_cache.checks import MAX_TOKENS
 from blockpool.kv_cache.single_type_manager import NEVER, SingleTypeKVCacheManager, cdiv
 from blockpool.kv_cache.types import RequestArg
 
@@ -30,8 +31,8 @@ class CrossAttentionManager(SingleTypeKVCacheManager):
         """Nothing is needed."""
 
     def num_slots(self, request_id: str) -> int:
-        """No decoder token needs a block here."""
-        return NEVER
+        """No decoder token needs a block here. More than that is no number of tokens."""
+        return MAX_TOKENS
 
     def next_to_cache(self, request_id: str) -> int:
         """See `SingleTypeKVCacheManager`."""

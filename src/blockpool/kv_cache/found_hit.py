@@ -37,13 +37,20 @@ class FoundHit:
         self._index: BlockHashToBlockMap = pool.cached_block_hash_to_block
 
     def is_still(self, request: RequestArg, blocks: KVCacheBlocks, num_tokens: int, pool: BlockPool) -> bool:
-        """Whether this comes back, unchanged and for the same hashes, and the pool has it still. O(hits)."""
-        return (
+        """Whether this comes back, unchanged and for the same hashes, and the pool has it still. O(hits).
+
+        No, too, when the hashes cannot be read or compared: then `require_hits` looks at them one by one, and tells.
+        """
+        if not (
             blocks is self._blocks
             and blocks.blocks is self._groups
             and num_tokens == self._num_tokens
             and pool.num_evictions == self._num_evictions
             and pool.cached_block_hash_to_block is self._index
-            and isinstance(request.block_hashes, list)
-            and request.block_hashes[: num_tokens // pool.hash_block_size] == self._hashes
-        )
+        ):
+            return False
+        try:
+            hashes = request.block_hashes
+            return isinstance(hashes, list) and hashes[: num_tokens // pool.hash_block_size] == self._hashes
+        except (AttributeError, ValueError):  # a comparison of arrays, say, is no truth value
+            return False

@@ -8,6 +8,7 @@ from mypy_extensions import i64
 
 from blockpool.core.types import IntArg
 from blockpool.errors import ConfigError
+from blockpool.kv_cache.checks import MAX_TOKENS
 from blockpool.kv_cache.demand import Demand
 from blockpool.kv_cache.types import RequestArg
 
@@ -71,7 +72,7 @@ def has_all(
         and 0 <= num_computed < next_to_skip
         and num_new_tokens > 0
         and num_lookahead_tokens >= 0
-        and num_tokens >= 0
+        and 0 <= num_tokens <= MAX_TOKENS
     )
 
 

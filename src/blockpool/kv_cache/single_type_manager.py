@@ -130,8 +130,13 @@ class SingleTypeKVCacheManager:
         self.num_cached_block[request_id] = len(blocks)
 
     def add_external_blocks(self, request_id: str, total_computed_tokens: int) -> None:
-        """The second half: blocks for those external tokens that are not skipped."""
+        """The second half: blocks for those external tokens that are not skipped.
+
+        Where all are, a block that they end in is for the tokens after them: `allocate_new_blocks` takes it.
+        """
         blocks = self.req_to_blocks[request_id]
+        if self.block_size <= self.get_num_skipped_tokens(total_computed_tokens) == total_computed_tokens:
+            return
         num_missing = cdiv(total_computed_tokens, self.block_size) - len(blocks)
         if num_missing > 0:
             blocks.extend(self.block_pool.get_new_blocks(num_missing))
@@ -296,9 +301,9 @@ class SingleTypeKVCacheManager:
         return NEVER
 
     def min_blocks(self, num_tokens: int, num_slots: int, num_computed: int, num_encoder_tokens: int) -> int:
-        """A new request needs at least so many blocks at once, however it is scheduled.
+        """A new request needs at least so many blocks in the step that computes its last token.
 
-        It does so in the step that computes its last token, all others being computed.
+        However it is scheduled: at best all others are computed by then.
 
         Args:
             num_tokens: Tokens that it has.
@@ -308,6 +313,10 @@ class SingleTypeKVCacheManager:
         """
         num_before = max(num_tokens - 1, num_computed)
         return cdiv(num_slots, self.block_size) - self.get_num_skipped_tokens(num_before) // self.block_size
+
+    def fullest_length(self, num_tokens: int, num_computed: int) -> int:
+        """With how many of its tokens, more than `num_computed`, a new request needs most blocks: with all of them."""
+        return num_tokens
 
     def max_blocks(self, num_tokens: int, num_encoder_tokens: int) -> int:
         """With so many slots a new request takes no more free blocks than that, whatever it hits."""
