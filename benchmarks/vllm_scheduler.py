@@ -122,9 +122,10 @@ def measure(num_tokens: int, rounds: int) -> bool:
             flush=True,
         )
         first = alternate(rounds, lambda _: ours.ask("first"), lambda _: theirs.ask("first"))
-        decode = alternate(rounds, lambda _: ours.ask("decode"), lambda _: theirs.ask("decode"))
         show_parts("vLLM's own", [theirs.parts() for _ in range(PART_ROUNDS)])
         show_parts("ours", [ours.parts() for _ in range(PART_ROUNDS)])
+        # The last: it pushes the shared prompt out of the pool.
+        decode = alternate(rounds, lambda _: ours.ask("decode"), lambda _: theirs.ask("decode"))
     bound = FIRST_BOUNDS[".".join(theirs.version.split(".")[:2])]
     bounds = (bound, DECODE_BOUND) if ours.build == "compiled" else (None, None)
     results = [

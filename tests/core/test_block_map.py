@@ -1,5 +1,6 @@
 """BlockHashToBlockMap: one bare block per key, several only when there are several. On both kinds of index."""
 
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -170,6 +171,14 @@ def test_the_cache_view_holds_a_bare_block_until_there_are_two() -> None:
     assert len(index._cache) == 1
     assert KEY_A in index._cache
     assert KEY_B not in index._cache
+
+
+def test_a_copy_of_the_cache_view_stays_as_it_was() -> None:
+    index, blocks = filled(4)
+    kept = copy.copy(index._cache)
+    assert kept == index._cache
+    del index._cache[KEY_A]
+    assert kept[KEY_A] is blocks[0]
 
 
 def test_the_cache_view_writes_through() -> None:

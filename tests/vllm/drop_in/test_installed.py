@@ -12,9 +12,9 @@ pytestmark = pytest.mark.peer
 
 LOAD = """
 import logging, sys
-logging.getLogger("vllm.blockpool").addHandler(logging.StreamHandler(sys.stdout))
 from vllm.plugins import load_general_plugins
 from vllm.v1.core import block_pool, kv_cache_coordinator, kv_cache_utils
+logging.getLogger("vllm.blockpool").addHandler(logging.StreamHandler(sys.stdout))  # vLLM's set-up drops earlier ones
 {before}
 load_general_plugins()
 for module in (block_pool, kv_cache_coordinator):

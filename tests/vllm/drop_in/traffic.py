@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import random
 import sys
@@ -129,6 +130,18 @@ class Traffic:
         self.seen["events"] += len(events)
 
 
+MISMATCHES: list[str] = []
+"""What was logged of differing results, of the pool or of the block hashes."""
+
+
+class Listener(logging.Handler):
+    """Notes them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Takes one."""
+        MISMATCHES.append(record.getMessage())
+
+
 def _next_token(request: Any) -> int:
     return zlib.crc32(f"{request.request_id} {request.num_tokens}".encode()) % VOCABULARY
 
@@ -142,7 +155,7 @@ def report(traffic: Traffic) -> dict[str, Any]:
         "steps": traffic.trail,
         "seen": dict(traffic.seen),
         "compared": comparison.num_compared if comparison else 0,
-        "mismatch": comparison.mismatch if comparison else None,
+        "mismatches": list(MISMATCHES),
     }
 
 
@@ -158,6 +171,7 @@ def main() -> None:
 
         os.environ["BLOCKPOOL_VLLM"] = "check" if which == "check" else "1"
         register()
+        logging.getLogger("vllm.blockpool").addHandler(Listener(logging.ERROR))
     reports = {}
     for name in names or SETTINGS:
         traffic = Traffic(SETTINGS[name], int(seed))

@@ -7,6 +7,7 @@ from typing import Any
 
 from blockpool.core.hasher import BlockHasher
 from blockpool.errors import BlockPoolError, MissingExtraError
+from blockpool.integrations.vllm.chain_memory import ChainMemory
 
 Hashes = list[bytes]
 RequestHasher = Callable[[Any], Hashes]
@@ -52,6 +53,7 @@ class HasherMaker:
 
     def _hasher_of(self, hasher: BlockHasher, block_size: int, own: RequestHasher) -> RequestHasher:
         utils = self._utils
+        memory = ChainMemory(hasher)
 
         def request_block_hasher(request: Any) -> Hashes:
             known = request.block_hashes
@@ -63,6 +65,8 @@ class HasherMaker:
             try:
                 keys = self._extra_keys(request, start, stop, block_size)
                 tokens = request.all_token_ids[start:stop]
+                if keys is None:
+                    return memory.hash_tokens(tokens, parent)
                 return list(hasher.hash_tokens(tokens, parent, keys))
             except BlockPoolError:  # tokens or keys that only vLLM's form can hold
                 return own(request)
