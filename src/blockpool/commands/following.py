@@ -55,7 +55,7 @@ def subscriber(
 
     if replay_endpoints and len(replay_endpoints) != len(addresses):
         raise click.UsageError(
-            f"--replay-endpoint: given {len(replay_endpoints)}, addresses {len(addresses)}; give one for each, or none"
+            f"--replay-endpoint: {len(replay_endpoints)} for {len(addresses)} addresses; give one for each, or none"
         )
     for address in addresses:
         _check_address("ADDRESS", address, may_be_bound=True)
