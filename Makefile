@@ -82,6 +82,7 @@ demo: .venv/installed.ok
 	@.venv/bin/blockpool --version
 	.venv/bin/blockpool replay demo --blocks $(DEMO_BLOCKS)
 	.venv/bin/blockpool curve demo
+	@echo; echo "Next: .venv/bin/blockpool plan demo --model llama-3-8b --gpu-memory 24GiB --reserve 17GiB --rules engine"
 
 # --- test environments, one per build ---------------------------------------------------------
 

@@ -19,7 +19,8 @@ import pytest
 pytest.importorskip("zmq", reason="the extra events is not installed")
 pytest.importorskip("click", reason="the extra cli is not installed")
 
-from blockpool.events import Source
+from blockpool.commands.following import subscriber
+from blockpool.events import EventSubscriber, Source, SourceAddress
 from blockpool.events.recording_reader import RecordingReader
 from blockpool.events.recording_replay import replay_recording
 from blockpool.replay import ReplaySettings
@@ -294,6 +295,32 @@ def test_usage_of_publishing(arguments: list[str], words: str) -> None:
     assert words in invoke("replay", "demo", "--blocks", "50", *arguments, exit_code=2).output
 
 
+def test_an_address_stands_for_those_of_all_ranks(tmp_path: Path) -> None:
+    short = ["ipc:///nowhere/a", "tcp://127.0.0.1:1", "--ranks", "3", "--duration", "0.01"]
+    whole = ["ipc:///nowhere/a", "ipc:///nowhere/a_dp1", "ipc:///nowhere/a_dp2"]
+    whole += [f"tcp://127.0.0.1:{port}" for port in (1, 2, 3)]
+    path = tmp_path / "events.jsonl"
+    invoke("record", *short, "-o", str(path))
+    assert json.loads(path.read_text().splitlines()[0])["sources"] == whole
+    lines = invoke("watch", "--plain", *short).stdout.splitlines()
+    assert [line.split()[1] for line in lines] == whole
+
+
+def test_ranks_are_paired_with_their_replay_endpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    followed: list[SourceAddress] = []
+
+    def follow(addresses: list[SourceAddress], **options: object) -> EventSubscriber:
+        followed.extend(addresses)
+        return EventSubscriber(addresses)
+
+    monkeypatch.setattr("blockpool.events.EventSubscriber", follow)
+    with subscriber(("tcp://a:1", "tcp://b:1"), ("tcp://a:11", "tcp://b:11"), 2, "") as (_, endpoints):
+        assert endpoints == ["tcp://a:1", "tcp://a:2", "tcp://b:1", "tcp://b:2"]
+    assert followed == [
+        SourceAddress(f"tcp://{host}:{port}", f"tcp://{host}:{port + 10}") for host in "ab" for port in (1, 2)
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -309,6 +336,9 @@ def test_usage_of_publishing(arguments: list[str], words: str) -> None:
         (["watch", "tcp://a:1", "--interval", "nan"], "nan is no number"),
         (["watch", "tcp://a:1", "tcp://a:1"], "listed twice"),
         (["watch", "tcp://a:1", "tcp://b:1", "--replay-endpoint", "tcp://a:2"], "1 for 2 addresses"),
+        (["watch", "tcp://a:1", "--ranks", "0"], "--ranks"),
+        (["watch", "tcp://a:65534", "--ranks", "3"], "--ranks 3: ADDRESS: port 65534 + 2 is above 65535"),
+        (["watch", "tcp://a:1", "tcp://a:2", "--ranks", "2"], "listed twice"),
         (["watch", "tcp://a:1", "--duration", "0"], "--duration"),
         (["record", "tcp://a:1"], "Missing option"),
         (["record", "inproc://events", "-o", "x"], "ends at the edge of a process"),

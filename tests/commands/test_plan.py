@@ -57,6 +57,11 @@ def test_one_replica() -> None:
     assert "--prefill-rate" not in output
 
 
+def test_time_has_a_column_if_it_can_be_told(trace: str) -> None:
+    assert "time saved" not in invoke("plan", trace, *MODEL).stdout
+    assert "time saved" in invoke("plan", trace, *MODEL, "--prefill-rate", "1000").stdout
+
+
 def test_the_verdict(trace: str) -> None:
     """Below the knee, past it, at the end of the curve, and without anything to find."""
     points = plan_json(trace)["fleets"][0]["points"]

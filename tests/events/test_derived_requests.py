@@ -107,6 +107,16 @@ def test_a_circle_of_a_liar_ends() -> None:
     assert made.requests() == []
 
 
+def test_the_words_name_the_block_sizes_that_there_were() -> None:
+    left_out = (
+        "left out: 0 copies, 0 without their beginning, 0 unreadable\n"
+        "prompts that were found whole are not in it: its hit rate is too low for the traffic"
+    )
+    assert derived().words("t.jsonl") == f"0 requests in t.jsonl; {left_out}"
+    one = derived(batch(1.0, stored(1)))
+    assert one.words("t.jsonl") == f"1 requests in t.jsonl, in blocks of 2 tokens; {left_out}"
+
+
 def test_adapters_and_sessions_are_written() -> None:
     named = MapStoredEvent([1], None, [1, 1], 2, 4, None, "poet", [["poet"]], session_id="s")
     made = derived(batch(1.0, named), batch(2.0, stored(2, lora_id=7)))

@@ -44,6 +44,17 @@ def test_rates_are_over_whole_seconds() -> None:
     assert len(history.seconds(1000.0)) == 59
 
 
+def test_publishers_stand_as_they_were_listed_and_stay_there() -> None:
+    listed = ["tcp://three:1", "tcp://one:1", "tcp://two:1"]
+    picture = LivePicture(listed)
+    for source in (TWO, ONE):
+        picture.apply(source, batch(stored(1)), 1.0)
+        assert [each.source.endpoint for each in picture.pictures()] == listed
+    strange = Source("tcp://other:1")
+    picture.apply(strange, batch(stored(1)), 1.0)
+    assert [each.source.endpoint for each in picture.pictures()] == [*listed, strange.endpoint]
+
+
 def test_history_and_snapshots_are_known_and_are_no_traffic() -> None:
     picture = LivePicture(["tcp://one:1"])
     picture.apply(ONE, batch(stored(1), origin="snapshot"), 1.0)

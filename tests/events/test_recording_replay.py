@@ -99,6 +99,16 @@ def test_snapshots_and_restarts_have_no_births(tmp_path: Path) -> None:
     assert (record.batches, record.known, record.lifetime.samples) == (3, {"GPU": 1}, 0)
 
 
+def test_sources_stand_as_they_were_listed_whoever_was_heard_first(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    listed = ["tcp://pod:3", "tcp://pod:1", "tcp://pod:2"]
+    with RecordingWriter(path, listed) as writer:
+        for endpoint in ("tcp://pod:2", "tcp://pod:1", "tcp://pod:3"):
+            writer.add(Source(endpoint), batch(1, stored(1)), SourceStats())
+        writer.close({})
+    assert [record.source.endpoint for record in replay_recording(path).sources] == listed
+
+
 def test_points_are_bounded_and_end_with_the_last(tmp_path: Path) -> None:
     batches = [batch(number, stored(number)) for number in range(3 * MAX_POINTS + 5)]
     result = replay_recording(written(tmp_path / "r.jsonl.gz", batches))

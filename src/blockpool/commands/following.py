@@ -28,6 +28,13 @@ following_options = all_of(
         metavar="ADDRESS",
         help="Where a publisher answers those who missed something; once for each ADDRESS, in their order.",
     ),
+    click.option(
+        "--ranks",
+        type=click.IntRange(1),
+        default=1,
+        metavar="N",
+        help="Each address stands for those of N data-parallel ranks: ports rise by 1 from there, ipc gets _dp1, ….",
+    ),
     click.option("--topic", default="", metavar="PREFIX", help="Only topics that begin so."),
     click.option(
         "--duration",
@@ -42,9 +49,11 @@ following_options = all_of(
 
 @contextlib.contextmanager
 def subscriber(
-    addresses: tuple[str, ...], replay_endpoints: tuple[str, ...], topic: str
-) -> Iterator[EventSubscriber]:
-    """Listens; fingerprints are shown, or written down, and nobody is dropped for his.
+    addresses: tuple[str, ...], replay_endpoints: tuple[str, ...], ranks: int, topic: str
+) -> Iterator[tuple[EventSubscriber, list[str]]]:
+    """Listens, and says at which addresses: those of all ranks.
+
+    Fingerprints are shown, or written down, and nobody is dropped for his.
 
     Raises:
         UsageError: For addresses that are not well formed, listed twice, or do not pair up.
@@ -61,9 +70,11 @@ def subscriber(
         _check_address("ADDRESS", address, may_be_bound=True)
     for address in replay_endpoints:
         _check_address("--replay-endpoint", address, may_be_bound=False)
+    endpoints = _of_ranks("ADDRESS", addresses, ranks)
+    replays = _of_ranks("--replay-endpoint", replay_endpoints, ranks)
     paired = [
-        SourceAddress(address, replay_endpoints[place] if replay_endpoints else None)
-        for place, address in enumerate(addresses)
+        SourceAddress(endpoint, replays[place] if replays else None)
+        for place, endpoint in enumerate(endpoints)
     ]
     allow_open_files(f"{len(paired)} addresses", PER_ADDRESS * len(paired))
     try:
@@ -71,7 +82,17 @@ def subscriber(
     except ConfigError as error:
         raise _usage_error("--topic" if error.field == "topic" else "ADDRESS", error) from None
     with made:
-        yield made
+        yield made, endpoints
+
+
+def _of_ranks(name: str, addresses: tuple[str, ...], ranks: int) -> list[str]:
+    """Those of all ranks of the first address, then of the next."""
+    from blockpool.events import offset_endpoint
+
+    try:
+        return [offset_endpoint(address, rank) for address in addresses for rank in range(ranks)]
+    except ConfigError as error:
+        raise click.UsageError(f"--ranks {ranks}: {name}: {error.reason}") from None
 
 
 def _check_address(name: str, address: str, *, may_be_bound: bool) -> None:

@@ -30,6 +30,7 @@ _FLUSH_SECONDS = 0.5
 def record_command(
     addresses: tuple[str, ...],
     replay_endpoints: tuple[str, ...],
+    ranks: int,
     topic: str,
     duration: float | None,
     count: int | None,
@@ -40,11 +41,14 @@ def record_command(
     `blockpool replay FILE` reports on it. Whole lines are written at least once a second, so a recorder may be killed
     at any time. Ctrl-C ends it. Needs the extra events.
     """
-    with asked_to_end() as ending, subscriber(addresses, replay_endpoints, topic) as following:
+    with (
+        asked_to_end() as ending,
+        subscriber(addresses, replay_endpoints, ranks, topic) as (following, endpoints),
+    ):
         from blockpool.events.recording_writer import RecordingWriter
 
         try:
-            with RecordingWriter(output, list(addresses), topic) as writer:
+            with RecordingWriter(output, endpoints, topic) as writer:
                 try:
                     _record(following, writer, duration, count, ending)
                 finally:

@@ -41,6 +41,7 @@ _DEFAULT_INTERVAL = 1.0
 def watch_command(
     addresses: tuple[str, ...],
     replay_endpoints: tuple[str, ...],
+    ranks: int,
     topic: str,
     duration: float | None,
     count: int | None,
@@ -56,10 +57,13 @@ def watch_command(
     live = sys.stdout.isatty() and not console.is_dumb_terminal and not plain
     if live and interval is not None:
         raise click.UsageError("--interval goes with --plain")
-    with ending_when_terminated(), subscriber(addresses, replay_endpoints, topic) as following:
+    with (
+        ending_when_terminated(),
+        subscriber(addresses, replay_endpoints, ranks, topic) as (following, endpoints),
+    ):
         from blockpool.events.live_picture import LivePicture
 
-        picture = LivePicture(addresses)
+        picture = LivePicture(endpoints)
         if live:
             _show(console, following, picture, duration, count)
         else:

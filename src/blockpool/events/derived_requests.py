@@ -125,11 +125,13 @@ class DerivedRequests:
 
     def words(self, name: str) -> str:
         """What was written, for people."""
-        sizes = ", ".join(map(str, sorted(self.block_sizes))) or "unknown size"
+        sizes = ", ".join(map(str, sorted(self.block_sizes)))
+        blocks = f", in blocks of {sizes} tokens" if sizes else ""
         return (
-            f"{len(self._prompts):,} requests in {name}, in blocks of {sizes} tokens; left out: "
+            f"{len(self._prompts):,} requests in {name}{blocks}; left out: "
             f"{self.num_copies:,} copies, {self.num_without_beginning:,} without their beginning, "
-            f"{self.num_unreadable:,} unreadable"
+            f"{self.num_unreadable:,} unreadable\n"
+            "prompts that were found whole are not in it: its hit rate is too low for the traffic"
         )
 
     def _derive(self, source: Source, blocks: dict[int, _Block], event: StoredEvent, now: float) -> None:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, final
 
 from blockpool.events.index_view import IndexView
 from blockpool.events.prefix_tree import PrefixTree
-from blockpool.events.received import ReceivedBatch, Source, SourceStats
+from blockpool.events.received import ReceivedBatch, Source, SourceStats, place_among
 from blockpool.events.wire_events import RemovedEvent, StoredEvent, WireEvent
 
 HISTORY_SECONDS: Final = 60
@@ -114,8 +114,10 @@ class LivePicture:
         self.sources: dict[Source, SourcePicture] = {}
         self.notes: deque[Note] = deque(maxlen=MAX_NOTES)
         self.stats: dict[str, SourceStats] = {}
+        listed = list(endpoints)
+        self._place = place_among(listed)
         self._waiting: dict[str, SourcePicture] = {
-            endpoint: SourcePicture(Source(endpoint)) for endpoint in endpoints
+            endpoint: SourcePicture(Source(endpoint)) for endpoint in listed
         }
         self._told: dict[str, tuple[int, ...]] = {}
         self._fingerprints: dict[str, str] = {}
@@ -126,8 +128,9 @@ class LivePicture:
         return len(set(self._fingerprints.values())) > 1
 
     def pictures(self) -> list[SourcePicture]:
-        """Of all publishers, and of addresses of which nothing has been heard."""
-        return [*self.sources.values(), *self._waiting.values()]
+        """Of all publishers, and of addresses of which nothing has been heard, in the order of the addresses."""
+        pictures = [*self.sources.values(), *self._waiting.values()]
+        return sorted(pictures, key=lambda picture: self._place(picture.source))
 
     def media(self) -> list[str | None]:
         """In which any publisher has, or had, blocks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,6 +35,15 @@ class Source(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.endpoint} {self.topic}".rstrip()
+
+
+def place_among(endpoints: Iterable[str]) -> Callable[[Source], int]:
+    """A key to sort by: the place of a source's address among these, so that tables stand as a user listed them.
+
+    Sources of one address keep their order; those of no listed address come last.
+    """
+    places = {endpoint: place for place, endpoint in enumerate(endpoints)}
+    return lambda source: places.get(source.endpoint, len(places))
 
 
 class ReceivedBatch(NamedTuple):

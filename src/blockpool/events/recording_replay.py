@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, final
 
 from blockpool.events.index_view import IndexView
-from blockpool.events.received import Source
+from blockpool.events.received import Source, place_among
 from blockpool.events.recording_format import RecordedBatch
 from blockpool.events.recording_reader import RecordingReader
 from blockpool.events.recording_result import KnownPoint, RecordingResult, SourceRecord
@@ -62,6 +62,7 @@ def replay_recording(
             each(batch)
         if progress is not None and number % _BATCHES_PER_PROGRESS == 0:
             progress(reader.fraction_read())
+    place = place_among(() if reader.head is None else reader.head.sources)
     malformed = None
     if reader.end is not None:
         malformed = sum(counts.get("num_malformed", 0) for counts in reader.end.stats.values())
@@ -70,7 +71,7 @@ def replay_recording(
         seconds=last_at - (first_at or 0.0),
         complete=reader.end is not None,
         cut=reader.cut,
-        sources=tuple(life.record() for life in lives.values()),
+        sources=tuple(lives[source].record() for source in sorted(lives, key=place)),
         known_points=known.result(),
         view=view,
         malformed=malformed,

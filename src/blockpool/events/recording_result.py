@@ -81,7 +81,7 @@ class RecordingResult:
         seconds: From its first batch to its last, by the recorder's clock.
         complete: The recorder ended in good order: the last line is there.
         cut: The file breaks off in the middle.
-        sources: In order of appearance.
+        sources: In the order of the addresses that were listened to; of one address in order of appearance.
         known_points: Blocks known over time, all sources together.
         view: The reconstructed index: what a consumer knows that applied all batches.
         malformed: Batches that the recorder could not read; None if the recorder had no time to say.

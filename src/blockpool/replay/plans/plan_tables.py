@@ -111,14 +111,17 @@ def _fleet_title(plan: Plan, fleet: FleetPlan) -> str:
 
 def _points(plan: Plan, fleet: FleetPlan) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    headings = ["blocks", "per GPU", "hit rate", "tokens saved"]
+    if plan.settings.prefill_rate is not None:
+        headings.append("time saved")
     table.add_column("pool", no_wrap=True)
-    for heading in ("blocks", "per GPU", "hit rate", "tokens saved", "time saved"):
+    for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     for name, words in _ROWS:
-        table.add_row(words, *_cells(fleet.point(name)))
+        table.add_row(words, *_cells(fleet.point(name))[: len(headings)])
     if plan.shared_hit_tokens is not None:
         rate = plan.shared_hit_tokens / plan.facts.prompt_tokens
-        table.add_row("one pool of all", "", "", f"{rate:.2%}", f"{plan.shared_hit_tokens:,}", "")
+        table.add_row("one pool of all", "", "", f"{rate:.2%}", f"{plan.shared_hit_tokens:,}")
     return table
 
 
