@@ -15,6 +15,11 @@ MAKEFLAGS += --no-print-directory
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
+# What runs with both kinds of index in each build (tests/conftest.py).
+TESTS_OF_POOLS := tests/core tests/kv_cache tests/test_differential.py
+OTHER_INDEX_interpreted := packed
+OTHER_INDEX_compiled := dict
+
 BUILD := .build
 BUILDS := interpreted compiled
 SOURCES := pyproject.toml setup.py build_backend.py MANIFEST.in README.md LICENSE \
@@ -132,6 +137,8 @@ test:
 test-interpreted test-compiled: test-%: .venv-%/installed.ok
 	@echo "== tests, $* build"
 	@BLOCKPOOL_EXPECT=$* .venv-$*/bin/python -m pytest -n $(JOBS) $(ARGS)
+	@echo "once more, with the index that the other build uses"
+	@BLOCKPOOL_EXPECT=$* .venv-$*/bin/python -m pytest -n $(JOBS) --index=$(OTHER_INDEX_$*) $(TESTS_OF_POOLS)
 
 # vLLM with all that it needs, in an environment of its own for each version (tests/vllm/environment.py); ours beside
 # it, once per build; and vLLM's own tests, which are fetched and never kept.

@@ -1,8 +1,8 @@
-"""Building a large pool: time, resident memory per block, pause of a full garbage collection.
+"""Building a large pool and using every block once: time, memory per block, pause of a full garbage collection.
 
 Every measurement is a fresh interpreter with the same modules loaded on both sides and the garbage
-collector as Python sets it: run as ``python -m benchmarks.building ours|vllm BLOCKS``, it prints
-one line of JSON.
+collector as Python sets it: run as ``python -m benchmarks.building ours|vllm|nothing BLOCKS USED``,
+where USED is how many blocks are handed out and freed again, it prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -38,15 +38,17 @@ def resident_bytes() -> int:
         return peak if sys.platform == "darwin" else peak * 1024
 
 
-def build_here(side: str, num_blocks: int) -> dict[str, float]:
-    """Build one pool in this process and measure it."""
+def build_here(side: str, num_blocks: int, num_used: int) -> dict[str, float]:
+    """Build one pool in this process, or nothing at all, and measure it."""
     peer = peer_module.load()
-    make: Callable[..., Any] = BlockPool if side == "ours" else peer.BlockPool
+    make: Callable[..., Any] = {"ours": BlockPool, "vllm": peer.BlockPool, "nothing": _nothing}[side]
     make(10, True, BLOCK_SIZE)  # first-use costs are not the pool's
     gc.collect()
     before = resident_bytes()
     start = clock()
     pool = make(num_blocks, True, BLOCK_SIZE)
+    if num_used > 0:
+        pool.free_blocks(pool.get_new_blocks(num_used))
     built = clock()
     after = resident_bytes()
     pauses: list[float] = []
@@ -54,7 +56,7 @@ def build_here(side: str, num_blocks: int) -> dict[str, float]:
         begin = clock()
         gc.collect()
         pauses.append(clock() - begin)
-    if pool.get_num_free_blocks() != num_blocks - 1:
+    if pool is not None and pool.get_num_free_blocks() != num_blocks - 1:
         raise AssertionError("the pool is not whole")
     return {
         "seconds": built - start,
@@ -63,12 +65,16 @@ def build_here(side: str, num_blocks: int) -> dict[str, float]:
     }
 
 
-def build_apart(side: str, num_blocks: int) -> dict[str, float]:
+def _nothing(*_: object) -> None:
+    """What a process without a pool builds."""
+
+
+def build_apart(side: str, num_blocks: int, num_used: int) -> dict[str, float]:
     """The same in a fresh interpreter."""
     environment = dict(os.environ)
     environment[peer_module.FOLDER_VARIABLE] = str(peer_module.load().location.parent)
     finished = subprocess.run(
-        [sys.executable, "-m", "benchmarks.building", side, str(num_blocks)],
+        [sys.executable, "-m", "benchmarks.building", side, str(num_blocks), str(num_used)],
         cwd=ROOT,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -86,7 +92,9 @@ def measure(size: Size, ceilings: dict[str, float]) -> list[Row]:
     theirs: list[dict[str, float]] = []
     for index in range(min(size.rounds, 7)):
         for side in ("ours", "vllm") if index % 2 else ("vllm", "ours"):
-            (ours if side == "ours" else theirs).append(build_apart(side, size.built_blocks))
+            (ours if side == "ours" else theirs).append(
+                build_apart(side, size.built_blocks, size.built_blocks - 1)
+            )
     rows: list[Row] = []
     for key, what, unit, name, scale in (
         ("build-time", "time", "ms", "seconds", 1e3),
@@ -96,7 +104,7 @@ def measure(size: Size, ceilings: dict[str, float]) -> list[Row]:
         rows.append(
             smaller_row(
                 key,
-                f"building a pool of {size.built_blocks:,} blocks: {what}",
+                f"building a pool of {size.built_blocks:,} blocks, all handed out once: {what}",
                 unit,
                 [result[name] * scale for result in ours],
                 [result[name] * scale for result in theirs],
@@ -107,4 +115,4 @@ def measure(size: Size, ceilings: dict[str, float]) -> list[Row]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(build_here(sys.argv[1], int(sys.argv[2]))))
+    print(json.dumps(build_here(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))

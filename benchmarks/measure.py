@@ -35,6 +35,8 @@ class Size:
     prompt_blocks: int
     prompts_per_round: int
     decoding_requests: int
+    large_path_blocks: int
+    huge_blocks: int
 
 
 FULL = Size(
@@ -52,6 +54,8 @@ FULL = Size(
     prompt_blocks=2_048,
     prompts_per_round=20,
     decoding_requests=256,
+    large_path_blocks=1_000_000,
+    huge_blocks=10_000_000,
 )
 QUICK = Size(
     rounds=3,
@@ -68,6 +72,8 @@ QUICK = Size(
     prompt_blocks=64,
     prompts_per_round=6,
     decoding_requests=8,
+    large_path_blocks=1_200,
+    huge_blocks=40_000,
 )
 
 

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 import blockpool
 from benchmarks import peer as peer_module
+from blockpool.core import block_map
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -35,10 +36,22 @@ def find_traces() -> Path | None:
     return folder if folder.is_dir() else None
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--index", choices=("dict", "packed"), help="the index that pools get, instead of this build's own"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--index") is not None:
+        block_map.PACKED = config.getoption("--index") == "packed"
+
+
 def pytest_report_header() -> list[str]:
     build = "compiled" if blockpool.COMPILED else "interpreted"
     return [
         f"blockpool: {blockpool.__version__}, {build}",
+        f"index of pools: {'packed' if block_map.PACKED else 'dict'}",
         f"hypothesis profile: {settings.get_current_profile_name()}",
         f"peer: {peer_module.missing() or peer_module.VERSION}",
         f"traces: {'found' if find_traces() else 'not found'}",

@@ -49,7 +49,7 @@ COMPILED_MANAGERS = {
     "sliding_window",
 }
 # Interpreted on purpose: aliases and protocols, subclasses of abstract collections, the docstring.
-NOT_COMPILED = {"__init__", "types", "block_hash_list", "block_map_view"}
+NOT_COMPILED = {"__init__", "types", "block_hash_list", "block_list", "block_map_view"}
 
 in_checkout = pytest.mark.skipif(
     not (CHECKOUT / "setup.py").is_file(), reason="no setup.py here: the tests run without the checkout"

@@ -10,7 +10,7 @@ from blockpool.core.hash_mixer import SEED_BYTES
 from blockpool.core.packed_index import PackedIndex
 
 PLAIN_SEED = bytes(SEED_BYTES)
-"""With it the factors are 1: the mixed hash is the sum of the four words, folded."""
+"""With it the factors are 1: the mixed hash is the last word, or the sum of the four, folded."""
 
 MAPS: dict[str, Callable[[list[KVCacheBlock]], BlockHashToBlockMap]] = {
     "dict": lambda blocks: BlockHashToBlockMap(),
@@ -21,13 +21,13 @@ MAPS: dict[str, Callable[[list[KVCacheBlock]], BlockHashToBlockMap]] = {
 def pool_with(kind: str, *args: Any, **options: Any) -> BlockPool:
     """A pool whose index is of that kind."""
     pool = BlockPool(*args, **options)
-    pool.cached_block_hash_to_block = MAPS[kind](pool.blocks)
+    pool.cached_block_hash_to_block = MAPS[kind](pool._store.made)
     return pool
 
 
 def meeting_hash(home: int, number: int) -> bytes:
     """A hash whose search starts at slot `home` of 16 under the plain seed. All of one home share all mixed bits."""
-    words = ((home << 60) - number, number, 0, 0)
+    words = (-number, number, 0, home << 60)
     return b"".join((value % 2**64).to_bytes(8, "little") for value in words)
 
 

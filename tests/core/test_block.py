@@ -1,5 +1,7 @@
 """KVCacheBlock: its attributes, the hash that is never overwritten, identity and repr."""
 
+import sys
+
 import pytest
 
 from blockpool import BlockStateError, FreeKVCacheBlockQueue, HashAlreadySetError, KVCacheBlock
@@ -75,12 +77,24 @@ def test_equality_and_hash_are_by_identity() -> None:
 
 def test_repr_shows_the_ids_of_the_neighbours() -> None:
     blocks = [KVCacheBlock(i) for i in range(3)]
-    FreeKVCacheBlockQueue(blocks)
+    queue = FreeKVCacheBlockQueue(blocks)
     text = repr(blocks[1])
     assert "block_id=1" in text
     assert "prev_free_block=0" in text
     assert "next_free_block=2" in text
     assert text.count("KVCacheBlock(") == 1
+    assert queue.num_free_blocks == 3
+
+
+def test_blocks_that_outlive_their_queue_have_no_neighbours() -> None:
+    blocks = [KVCacheBlock(i) for i in range(3)]
+    queue = FreeKVCacheBlockQueue(blocks)
+    before = [sys.getrefcount(block) for block in blocks]
+    del queue
+    assert [block.prev_free_block for block in blocks] == [None] * 3
+    assert [block.next_free_block for block in blocks] == [None] * 3
+    # Each was referred to by two neighbours: what nobody refers to is gone at once, in both builds.
+    assert [sys.getrefcount(block) for block in blocks] == [count - 2 for count in before]
 
 
 def test_repr_of_a_block_without_neighbours() -> None:

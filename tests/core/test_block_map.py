@@ -277,3 +277,21 @@ def test_any_block_can_stand_under_any_key(make: Callable[[], KVCacheBlock]) -> 
     assert len(index) == 3
     assert isinstance(index.group(0), DictIndex)
     assert isinstance(index.group(1), type(new_map().group(1)))
+
+
+def test_the_longest_prefix_ends_at_the_first_miss() -> None:
+    """For each length, on both kinds in both builds: what was found before the miss is kept."""
+    index = new_map()
+    hashes: list[object] = [bytes([i]) * 32 for i in range(150)]
+    blocks = [block_of(i, key(bytes([i]) * 32)) for i in range(140)]
+    for block in blocks:
+        assert block.block_hash is not None
+        index.insert(block.block_hash, block)
+    group = index.find_group(0)
+    for start in (0, 1, 20, 132, 139, 140):
+        assert group.longest_prefix(hashes[start:]) == blocks[start:]
+    assert group.longest_prefix([*hashes[:3], bytes(31), 5]) == blocks[:3]
+    with pytest.raises(ArgumentError, match="bytes"):
+        group.longest_prefix([*hashes[:3], 5])
+    with pytest.raises(ArgumentError, match="bytes"):
+        group.longest_prefix([*hashes[:100], 5, *hashes[:3]])

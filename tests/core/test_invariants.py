@@ -132,7 +132,8 @@ def null_block_held(pool: BlockPool) -> None:
 
 
 def blocks_out_of_place(pool: BlockPool) -> None:
-    pool.blocks[1], pool.blocks[2] = pool.blocks[2], pool.blocks[1]
+    made = pool._store.made
+    made[1], made[2] = made[2], made[1]
 
 
 def counter_gone_wrong(pool: BlockPool) -> None:

@@ -185,6 +185,37 @@ def test_chosen_hashes_do_not_make_searches_long(kind: str, seed_number: int) ->
     assert max(passed) < 100
 
 
+@pytest.mark.parametrize("kind", ["one last word", "only the first word"])
+def test_hashes_that_meet_have_all_mixed_anew_once(kind: str) -> None:
+    """Digests never come here; chosen hashes do, and afterwards everything is where it was."""
+    hashes = [random.Random(i).randbytes(32) for i in range(200)]
+    index, blocks = filled(hashes)
+    assert not index._mixer.strong
+    chosen = [KEYS[kind](i) for i in range(300)] * 2  # each hash twice: later blocks keep their place
+    blocks += [KVCacheBlock(len(hashes) + i) for i in range(len(chosen))]
+    for position, block_hash in enumerate(chosen):
+        index.insert(block_hash, hashed(blocks, len(hashes) + position, block_hash))
+    assert index._mixer.strong
+    assert index.damage() is None
+    assert (len(index), index.num_blocks()) == (500, 800)
+    assert [index.get(block_hash) for block_hash in hashes] == blocks[:200]
+    assert [index.get(block_hash) for block_hash in chosen] == blocks[200:500] * 2
+    assert index.evict(blocks, 0, blocks[0]._home, None) == (800, 800)
+    assert len(index) == 0
+    assert index.damage() is None
+
+
+def test_a_range_of_hashes_that_meet_is_found_again() -> None:
+    hashes = [KEYS["one last word"](i) for i in range(400)]
+    blocks = [KVCacheBlock(i) for i in range(400)]
+    index = PackedIndex(blocks, random.Random(1).randbytes(SEED_BYTES))
+    assert index.insert_range(list(blocks), 0, 400, list(hashes), 0, home_of(blocks[0]._home, 0)) == 400
+    assert index._mixer.strong
+    assert index.longest_prefix(list(hashes)) == blocks
+    assert max(searches(index)) < 100
+    assert index.damage() is None
+
+
 def test_with_a_known_seed_hashes_can_be_made_to_meet() -> None:
     """What the random seed is for."""
     index, _ = filled([meeting_hash(3, number) for number in range(200)])

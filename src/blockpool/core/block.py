@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
+from weakref import WeakValueDictionary
 
-from mypy_extensions import i32, i64
+from mypy_extensions import i32, i64, mypyc_attr
 
 from blockpool.core.arguments import as_int
 from blockpool.core.block_hash import get_block_hash, get_group_id, join_key
 from blockpool.core.types import BlockHashWithGroupId, BytesArg, IntArg
 from blockpool.errors import ArgumentError, ConfigError, HashAlreadySetError
+
+if TYPE_CHECKING:
+    from blockpool.core.block_store import BlockStore
 
 MAX_BLOCK_ID: Final = 0x7FFFFFFE
 OWNER_BITS: Final = 31
@@ -17,17 +21,24 @@ OWNER_MASK: Final = 0x7FFFFFFF
 NOBODY: Final = 1
 """The owner of a block that has not been in a queue yet."""
 
+GAP_ID: Final = -2
+"""`block_id` of what stands in a queue for blocks that are not made yet (`BlockStore`)."""
+
+stores: WeakValueDictionary[int, BlockStore] = WeakValueDictionary()
+"""The stores by owner. Only the two neighbours of a gap look here, when somebody reads their links."""
+
 
 @final
+@mypyc_attr(acyclic=True)  # the circle that the links make is cut by the queue
 class KVCacheBlock:
     """Metadata of one block.
 
     The digest and its group id are kept apart, because the index is keyed by them apart; `block_hash` joins them.
-    Equality and hashing are by identity. Few fields, the small ones first: a compiled block takes 80 bytes, and there
-    is little for the garbage collector to see.
+    Equality and hashing are by identity. Few fields, the small ones first: a compiled block takes 64 bytes, and the
+    garbage collector does not see it.
 
     `_home` tells whose the block is and where it is indexed: the number of its queue (`OWNER_BITS`), above it the group
-    id. It is negated for a null block.
+    id. It is negated for a null block. `_prev` and `_next` are the links as they are, the gap included.
 
     Args:
         block_id: -1 … 2^31 - 2.
@@ -46,9 +57,9 @@ class KVCacheBlock:
     __slots__ = (
         "_hash",
         "_home",
+        "_next",
+        "_prev",
         "block_id",
-        "next_free_block",
-        "prev_free_block",
         "ref_cnt",
     )
 
@@ -60,8 +71,28 @@ class KVCacheBlock:
         self.ref_cnt: i32 = 0
         self._home: i64 = NOBODY
         self._hash: bytes | None = None
-        self.prev_free_block: KVCacheBlock | None = None
-        self.next_free_block: KVCacheBlock | None = None
+        self._prev: KVCacheBlock | None = None
+        self._next: KVCacheBlock | None = None
+
+    @property
+    def prev_free_block(self) -> KVCacheBlock | None:
+        """The older neighbour."""
+        before = self._prev
+        return _made_end(before, True) if before is not None and before.block_id == GAP_ID else before
+
+    @prev_free_block.setter
+    def prev_free_block(self, block: KVCacheBlock | None) -> None:
+        self._prev = block
+
+    @property
+    def next_free_block(self) -> KVCacheBlock | None:
+        """The younger neighbour."""
+        after = self._next
+        return _made_end(after, False) if after is not None and after.block_id == GAP_ID else after
+
+    @next_free_block.setter
+    def next_free_block(self, block: KVCacheBlock | None) -> None:
+        self._next = block
 
     @property
     def is_null(self) -> bool:
@@ -120,6 +151,15 @@ class KVCacheBlock:
             f"prev_free_block={None if before is None else before.block_id}, "
             f"next_free_block={None if after is None else after.block_id})"
         )
+
+
+def _made_end(gap: KVCacheBlock, youngest: bool) -> KVCacheBlock | None:
+    """The youngest or oldest of the blocks that a gap stands for; it is made for that. None when the pool is gone."""
+    store = stores.get(gap._home)
+    if store is None:
+        return None
+    block_id = store.num_blocks - 1 if youngest else len(store.made)
+    return store.at(block_id)
 
 
 def group_of(home: i64) -> int:

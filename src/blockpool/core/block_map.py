@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
-from typing import Final, final
+from typing import final
 
 from blockpool.core.arguments import as_int, random_seed
 from blockpool.core.block import KVCacheBlock, group_of
@@ -17,8 +17,8 @@ from blockpool.core.packed_index import PackedIndex
 from blockpool.core.types import BlockArg, BytesArg, IntArg
 from blockpool.errors import ArgumentError
 
-PACKED: Final[bool] = COMPILED
-"""Whether pools get packed indexes. Interpreted, a dict is faster."""
+PACKED: bool = COMPILED
+"""Whether pools get packed indexes. Interpreted, a dict is faster. Not final: the tests try the other one, too."""
 
 
 @final
@@ -41,6 +41,9 @@ class BlockHashToBlockMap:
         self._blocks: list[KVCacheBlock] | None = blocks
         self._seed: bytes = seed
         self._groups: dict[int, GroupIndex] = {}
+        # The group asked for last: most pools have one, and a look-up in the dict counts for a call about one block.
+        self._last_id: int = -1
+        self._last: GroupIndex = DictIndex()
 
     def emptied(self) -> BlockHashToBlockMap:
         """A new map of the same kind with nothing in it."""
@@ -55,13 +58,24 @@ class BlockHashToBlockMap:
         index = self._groups.get(group_id)
         if index is None:
             index = DictIndex() if self._blocks is None else PackedIndex(self._blocks, self._seed)
-            self._groups[group_id] = index
+            self._keep(group_id, index)
         return index
+
+    def _keep(self, group_id: int, index: GroupIndex) -> None:
+        self._groups[group_id] = index
+        self._last_id = group_id
+        self._last = index
 
     def find_group(self, group_id: int) -> GroupIndex:
         """The index of one group, for reading: an unknown one is empty and is not kept. O(1)."""
+        if group_id == self._last_id:
+            return self._last
         index = self._groups.get(group_id)
-        return DictIndex() if index is None else index
+        if index is None:
+            return DictIndex()
+        self._last_id = group_id
+        self._last = index
+        return index
 
     def dict_group(self, group_id: int) -> DictIndex:
         """The index of one group, for inserting what only a dict takes; from now on it is one. Once O(its size)."""
@@ -73,7 +87,7 @@ class BlockHashToBlockMap:
             entry = index.entry(block_hash)
             if entry is not None:
                 copied.put(block_hash, entry)
-        self._groups[group_id] = copied
+        self._keep(group_id, copied)
         return copied
 
     def groups(self) -> dict[int, GroupIndex]:

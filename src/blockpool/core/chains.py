@@ -22,19 +22,25 @@ from blockpool.core.encoding import (
     pickle_tail,
     raw_tail,
 )
-from blockpool.core.writers import MAX_WRITTEN, MIN_WRITTEN, CborWriter, PickleWriter
+from blockpool.core.writers import MAX_WRITTEN, MIN_WRITTEN, CborWriter, PickleWriter, RawWriter
 
 Digest: TypeAlias = Callable[[bytes], bytes]
 Keys: TypeAlias = tuple[object, ...] | None
 Chain: TypeAlias = Callable[[Digest, bytes, bytes, int, int, int, Keys], list[bytes]]
 
 _BLAKE2B: Final[Any] = blake2b(digest_size=32, person=b"blockpool raw 1")
+_SHA256: Final[Any] = sha256()
+_new_sha256: Final[Callable[[], Any]] = _SHA256.copy
+_update_sha256: Final[Callable[[Any, bytes], None]] = type(_SHA256).update
+_finish_sha256: Final[Callable[[Any], bytes]] = type(_SHA256).digest
 _cbor_tokens = CborTokens()
 
 
 def sha256_digest(data: bytes) -> bytes:
-    """SHA-256, 32 bytes."""
-    return sha256(data).digest()
+    """SHA-256, 32 bytes. Copying a state takes less time than making one: OpenSSL looks the algorithm up for that."""
+    state = _new_sha256()
+    _update_sha256(state, data)
+    return _finish_sha256(state)
 
 
 def blake2b_digest(data: bytes) -> bytes:
@@ -52,6 +58,12 @@ def raw_chain(
     tail = raw_tail(keys, size)
     width = 4 * size
     hashes: list[bytes] = []
+    if COMPILED:
+        writer = RawWriter(size)
+        for block in range(start, stop):
+            parent = digest(writer.block(parent, packed, block, tail))
+            hashes.append(parent)
+        return hashes
     for offset in range(start * width, stop * width, width):
         data = parent + packed[offset : offset + width]
         parent = digest(data + tail if tail else data)
@@ -67,6 +79,16 @@ def blake2b_chain(
     width = 4 * size
     copy: Callable[[], Any] = _BLAKE2B.copy
     hashes: list[bytes] = []
+    if COMPILED:
+        writer = RawWriter(size)
+        update: Callable[[Any, bytes], None] = blake2b.update
+        finish: Callable[[Any], bytes] = blake2b.digest
+        for block in range(start, stop):
+            state = copy()
+            update(state, writer.block(parent, packed, block, tail))
+            parent = finish(state)
+            hashes.append(parent)
+        return hashes
     for offset in range(start * width, stop * width, width):
         state = copy()
         data = parent + packed[offset : offset + width]
@@ -87,8 +109,10 @@ def pickle_chain(
         return _generic_pickle_chain(digest, parent, packed, size, start, stop, keys)
     writer = PickleWriter(size)
     hashes: list[bytes] = []
+    direct = digest is sha256_digest
     for block in range(start, stop):
-        parent = digest(writer.block(parent, packed, block, tail))
+        data = writer.block(parent, packed, block, tail)
+        parent = sha256_digest(data) if direct else digest(data)
         hashes.append(parent)
     return hashes
 
@@ -105,8 +129,11 @@ def _generic_pickle_chain(
             hashes.append(parent)
     elif digest is sha256_digest:  # written out: in the interpreted build a call counts
         dumps = pickle.dumps
+        copy: Callable[[], Any] = _SHA256.copy
         for block in blocks:
-            parent = sha256(dumps((parent, block, None), 5)).digest()
+            state = copy()
+            state.update(dumps((parent, block, None), 5))
+            parent = state.digest()
             hashes.append(parent)
     else:
         for block in blocks:
@@ -124,8 +151,10 @@ def cbor_chain(
         return _generic_cbor_chain(digest, parent, _unpack(packed, size, start, stop), size, tail)
     writer = CborWriter(size)
     hashes: list[bytes] = []
+    direct = digest is sha256_digest
     for block in range(start, stop):
-        parent = digest(writer.block(parent, packed, block, tail))
+        data = writer.block(parent, packed, block, tail)
+        parent = sha256_digest(data) if direct else digest(data)
         hashes.append(parent)
     return hashes
 

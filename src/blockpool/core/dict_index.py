@@ -7,6 +7,7 @@ from typing import cast, final
 from mypy_extensions import i64
 
 from blockpool.core.block import OWNER_MASK, KVCacheBlock
+from blockpool.core.build import COMPILED
 from blockpool.core.group_index import Entry, GroupIndex
 from blockpool.core.refusals import cannot_index, is_own_null, not_own
 from blockpool.errors import ArgumentError
@@ -81,10 +82,21 @@ class DictIndex(GroupIndex):
         return entry.get(block_id)
 
     def longest_prefix(self, block_hashes: list[object]) -> list[KVCacheBlock]:
-        """See `GroupIndex`.
+        """See `GroupIndex`."""
+        found: list[Entry] = (
+            self._entries_one_by_one(block_hashes) if COMPILED else self._entries_at_once(block_hashes)
+        )
+        if self._num_dicts > 0:
+            for position, kind in enumerate(map(type, found)):
+                if kind is dict:
+                    found[position] = next(iter(cast("dict[int, KVCacheBlock]", found[position]).values()))
+        return cast("list[KVCacheBlock]", found)
 
-        Written for the interpreted build: there is no Python code per hash, and what was found before the first miss
-        stays in the list.
+    def _entries_at_once(self, block_hashes: list[object]) -> list[Entry]:
+        """The entries up to the first miss.
+
+        For the interpreted build: there is no Python code per hash, and what was found before the first miss stays in
+        the list. In compiled code it would not: there an iterator is read to its end before the list grows.
         """
         found: list[Entry] = []
         try:
@@ -92,11 +104,19 @@ class DictIndex(GroupIndex):
         except (KeyError, TypeError):  # not there, and what cannot be a key
             if not isinstance(block_hashes[len(found)], bytes):
                 raise ArgumentError("block_hashes", block_hashes[len(found)], "bytes are needed") from None
-        if self._num_dicts > 0:
-            for position, kind in enumerate(map(type, found)):
-                if kind is dict:
-                    found[position] = next(iter(cast("dict[int, KVCacheBlock]", found[position]).values()))
-        return cast("list[KVCacheBlock]", found)
+        return found
+
+    def _entries_one_by_one(self, block_hashes: list[object]) -> list[Entry]:
+        """The same for the compiled build."""
+        found: list[Entry] = []
+        for block_hash in block_hashes:
+            if not isinstance(block_hash, bytes):
+                raise ArgumentError("block_hashes", block_hash, "bytes are needed")
+            entry = self.entries.get(block_hash)
+            if entry is None:
+                break
+            found.append(entry)
+        return found
 
     def insert_range(
         self,

@@ -9,6 +9,7 @@ from mypy_extensions import i64
 
 from blockpool.core.arguments import as_count, as_list
 from blockpool.core.block import NOBODY, OWNER_MASK, KVCacheBlock
+from blockpool.core.block_store import BlockStore
 from blockpool.core.refusals import (
     cannot_copy,
     cannot_free,
@@ -62,13 +63,24 @@ class FreeKVCacheBlockQueue:
         self.num_free_blocks: int = 0
         self.fake_free_list_head: KVCacheBlock = KVCacheBlock(-1)
         self.fake_free_list_tail: KVCacheBlock = KVCacheBlock(-1)
-        self.fake_free_list_head.next_free_block = self.fake_free_list_tail
-        self.fake_free_list_tail.prev_free_block = self.fake_free_list_head
+        self.fake_free_list_head._next = self.fake_free_list_tail
+        self.fake_free_list_tail._prev = self.fake_free_list_head
         self.owner: i64 = _owners.next()
+        self._store: BlockStore = BlockStore(0, self.owner)
+        self._gap: KVCacheBlock = self._store.gap
         self.append_n(blocks)
 
     def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
         raise cannot_copy("FreeKVCacheBlockQueue")
+
+    def __del__(self) -> None:
+        """Cuts the links. Neighbours refer to each other, and in a compiled build nobody else would ever drop them."""
+        node: KVCacheBlock | None = self.fake_free_list_head
+        while node is not None:
+            after = node._next
+            node._prev = None
+            node._next = None
+            node = after
 
     def popleft(self) -> KVCacheBlock:
         """Takes the oldest block. O(1).
@@ -94,17 +106,20 @@ class FreeKVCacheBlockQueue:
             raise OutOfBlocksError(count, self.num_free_blocks)
         taken: list[KVCacheBlock] = []
         head = self.fake_free_list_head
-        block = head.next_free_block
-        for _ in range(count):
+        gap = self._gap
+        block = head._next
+        for position in range(count):
+            if block is gap:
+                block = self._made_at_gap(count - position)
             assert block is not None
             taken.append(block)
-            after = block.next_free_block
-            block.prev_free_block = None
-            block.next_free_block = None
+            after = block._next
+            block._prev = None
+            block._next = None
             block = after
         assert block is not None
-        head.next_free_block = block
-        block.prev_free_block = head
+        head._next = block
+        block._prev = head
         self.num_free_blocks -= count
         return taken
 
@@ -117,14 +132,14 @@ class FreeKVCacheBlockQueue:
         """
         if not isinstance(block, KVCacheBlock):
             raise ArgumentError("block", block, "a KVCacheBlock is needed")
-        before = block.prev_free_block
-        after = block.next_free_block
+        before = block._prev
+        after = block._next
         if before is None or after is None or block._home & OWNER_MASK != self.owner:
             raise cannot_leave(block)
-        before.next_free_block = after
-        after.prev_free_block = before
-        block.prev_free_block = None
-        block.next_free_block = None
+        before._next = after
+        after._prev = before
+        block._prev = None
+        block._next = None
         self.num_free_blocks -= 1
 
     def append(self, block: BlockArg) -> None:
@@ -138,7 +153,7 @@ class FreeKVCacheBlockQueue:
             ArgumentError: If something is not a block.
             BlockStateError: If a block is in a queue, belongs to another one, or is listed twice.
         """
-        last = self.fake_free_list_tail.prev_free_block
+        last = self.fake_free_list_tail._prev
         assert last is not None
         self._insert_after(last, self._joinable(blocks))
 
@@ -154,20 +169,45 @@ class FreeKVCacheBlockQueue:
     def get_all_free_blocks(self) -> list[KVCacheBlock]:
         """All blocks, oldest first. O(n)."""
         blocks: list[KVCacheBlock] = []
+        self._store.all()
         tail = self.fake_free_list_tail
-        block = self.fake_free_list_head.next_free_block
+        block = self.fake_free_list_head._next
         while block is not None and block is not tail:
             blocks.append(block)
-            block = block.next_free_block
+            block = block._next
         return blocks
 
     # ------------------------------------------------------------------------------------------------- for the pool
 
-    def append_fresh(self, blocks: list[KVCacheBlock]) -> None:
-        """`append_n` for blocks that have just been made."""
-        last = self.fake_free_list_tail.prev_free_block
-        assert last is not None
-        self._insert_after(last, cast("list[object]", blocks))
+    def provide(self, num_blocks: int) -> BlockStore:
+        """Puts so many blocks into a new queue, oldest first by their ids; they are made when they are needed. O(1)."""
+        self._store = BlockStore(num_blocks, self.owner)
+        self._gap = self._store.gap
+        self._store.open_gap(self.fake_free_list_head)
+        self.num_free_blocks += num_blocks
+        return self._store
+
+    def hand_out(self, count: i64) -> list[KVCacheBlock]:
+        """`BlockPool.get_new_blocks`: `popleft_n` of a count that is known to be right; each block is held once."""
+        head = self.fake_free_list_head
+        gap = self._gap
+        taken: list[KVCacheBlock] = [head] * count if count != 1 else [head]
+        block = head._next
+        for position in range(count):
+            if block is gap:
+                block = self._made_at_gap(count - position)
+            assert block is not None
+            taken[position] = block
+            after = block._next
+            block._prev = None
+            block._next = None
+            block.ref_cnt = 1
+            block = after
+        assert block is not None
+        head._next = block
+        block._prev = head
+        self.num_free_blocks -= count
+        return taken
 
     def claim(self, blocks: list[object]) -> int:
         """`BlockPool.touch`: raises the count of each block; one that nobody held leaves the queue.
@@ -181,8 +221,8 @@ class FreeKVCacheBlockQueue:
             How many of those that left have a hash.
         """
         # What is usual is not counted: interpreted, a large count is a new object each time.
-        num_uncached = 0
-        num_stayed = 0
+        num_uncached: i64 = 0
+        num_stayed: i64 = 0
         # Blocks that were freed together leave together, youngest first: only the two ends of such a run are linked.
         before: KVCacheBlock | None = None
         after: KVCacheBlock | None = None
@@ -193,21 +233,21 @@ class FreeKVCacheBlockQueue:
                 continue
             if block is not before:
                 if before is not None and after is not None:
-                    before.next_free_block = after
-                    after.prev_free_block = before
-                after = block.next_free_block
-            before = block.prev_free_block
+                    before._next = after
+                    after._prev = before
+                after = block._next
+            before = block._prev
             if before is None:
                 num_stayed += 1
                 continue
-            block.prev_free_block = None
-            block.next_free_block = None
+            block._prev = None
+            block._next = None
             block.ref_cnt = 1
             if block._hash is None:
                 num_uncached += 1
         if before is not None and after is not None:
-            before.next_free_block = after
-            after.prev_free_block = before
+            before._next = after
+            after._prev = before
         num_left = len(blocks) - num_stayed
         self.num_free_blocks -= num_left
         return num_left - num_uncached
@@ -228,12 +268,12 @@ class FreeKVCacheBlockQueue:
         """
         owner = self.owner
         tail = self.fake_free_list_tail
-        youngest = tail.prev_free_block
+        youngest = tail._prev
         assert youngest is not None
         last = youngest
-        num_uncached = 0  # as in `claim`
-        num_apart = 0
-        to_old_end: list[object] = []
+        num_uncached: i64 = 0  # as in `claim`
+        num_apart: i64 = 0
+        to_old_end: list[object] | None = None
         try:
             for position, block in enumerate(cast("list[KVCacheBlock]", blocks)):
                 if block._home != owner and block._home & OWNER_MASK != owner:
@@ -246,13 +286,15 @@ class FreeKVCacheBlockQueue:
                 if count == 0:
                     if block._hash is None:
                         if uncached_first:
+                            if to_old_end is None:
+                                to_old_end = []
                             to_old_end.append(block)
                             num_apart += 1
                             block.ref_cnt = 0
                             continue
                         num_uncached += 1
-                    last.next_free_block = block
-                    block.prev_free_block = last
+                    last._next = block
+                    block._prev = last
                     last = block
                 elif count < 0:
                     self._undo_release(blocks, position, youngest)
@@ -264,11 +306,11 @@ class FreeKVCacheBlockQueue:
             position = first_stranger(blocks)
             self._undo_release(blocks, position, youngest)
             raise not_own("ordered_blocks", blocks[position]) from None
-        last.next_free_block = tail
-        tail.prev_free_block = last
+        last._next = tail
+        tail._prev = last
         num_joined = len(blocks) - num_apart
         self.num_free_blocks += num_joined
-        if to_old_end:
+        if to_old_end is not None:
             self._insert_after(self.fake_free_list_head, to_old_end)
         return num_joined - num_uncached
 
@@ -276,12 +318,20 @@ class FreeKVCacheBlockQueue:
         """Gives the first blocks of a failed `release` their count back, and takes them out of the queue again."""
         for block in cast("list[KVCacheBlock]", blocks)[:num_done]:
             if not block.is_null:
-                block.prev_free_block = None
-                block.next_free_block = None
+                block._prev = None
+                block._next = None
                 block.ref_cnt += 1
-        youngest.next_free_block = self.fake_free_list_tail
+        youngest._next = self.fake_free_list_tail
 
     # ------------------------------------------------------------------------------------------------- inside
+
+    def _made_at_gap(self, count: int) -> KVCacheBlock:
+        """The gap is the oldest in the queue: makes `count` blocks, if there are so many, and returns the first."""
+        store = self._store
+        self._gap._prev = self.fake_free_list_head  # what stood between is being taken out
+        first = len(store.made)
+        store.make(count)
+        return store.made[first]
 
     def _joinable(self, blocks: object) -> list[object]:
         """The blocks of an iterable, each known to be able to join."""
@@ -289,7 +339,7 @@ class FreeKVCacheBlockQueue:
         for item in items:
             if (
                 not isinstance(item, KVCacheBlock)
-                or item.prev_free_block is not None
+                or item._prev is not None
                 or item._home & OWNER_MASK not in (self.owner, NOBODY)
                 or item.block_id < 0
             ):
@@ -300,18 +350,18 @@ class FreeKVCacheBlockQueue:
 
     def _insert_after(self, place: KVCacheBlock, blocks: list[object]) -> None:
         """Links in blocks that are known to be able to join."""
-        end = place.next_free_block
+        end = place._next
         assert end is not None
         owner = self.owner
         last = place
         for block in cast("list[KVCacheBlock]", blocks):
-            last.next_free_block = block
-            block.prev_free_block = last
+            last._next = block
+            block._prev = last
             if block._home & OWNER_MASK != owner:
                 block._home += owner - NOBODY
             last = block
-        last.next_free_block = end
-        end.prev_free_block = last
+        last._next = end
+        end._prev = last
         self.num_free_blocks += len(blocks)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from blockpool.core.block import KVCacheBlock, group_of
+from blockpool.core.block import GAP_ID, KVCacheBlock, group_of
 from blockpool.errors import InvariantError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ SHOWN_BLOCKS: Final = 50
 
 
 def check_pool(pool: BlockPool) -> None:
-    """Checks I1 to I6; I7 is about calls that raise, and only a test can state it. O(num_gpu_blocks).
+    """Checks I1 to I6; I7 is about calls that raise, and only a test can state it. O(blocks ever used).
 
     Raises:
         InvariantError: Names the broken rule.
@@ -28,35 +28,41 @@ def check_pool(pool: BlockPool) -> None:
 def _check_queue(pool: BlockPool) -> None:
     """I1: length, forward walk and backward walk of the queue agree with the blocks that nobody holds."""
     queue = pool.free_block_queue
+    num_unmade = pool._store.num_unmade()
     forward = _walk(pool, queue.fake_free_list_head, True)
     backward = _walk(pool, queue.fake_free_list_tail, False)
-    if len(forward) != queue.num_free_blocks:
+    if forward.count(GAP_ID) != (1 if num_unmade > 0 else 0):
         raise _broken(
-            pool, "I1", f"the queue counts {queue.num_free_blocks} blocks, a walk finds {len(forward)}"
+            pool, "I1", f"{num_unmade} blocks are not made; gaps in the queue: {forward.count(GAP_ID)}"
         )
+    num_linked = len(forward) - forward.count(GAP_ID)
+    if num_linked + num_unmade != queue.num_free_blocks:
+        found = f"the queue counts {queue.num_free_blocks} blocks, a walk finds {num_linked}, {num_unmade} are not made"
+        raise _broken(pool, "I1", found)
     backward.reverse()
     if forward != backward:
         raise _broken(pool, "I1", "the queue is not the same backward as forward")
     num_unheld = 0
-    for block in pool.blocks:
+    for block in pool._store.made:
         if block.ref_cnt == 0 and not block.is_null:
             num_unheld += 1
-    if num_unheld != len(forward):
-        raise _broken(pool, "I1", f"{num_unheld} blocks are not held, {len(forward)} are in the queue")
+    if num_unheld != num_linked:
+        raise _broken(pool, "I1", f"{num_unheld} blocks are not held, {num_linked} are in the queue")
 
 
 def _walk(pool: BlockPool, sentinel: KVCacheBlock, forward: bool) -> list[int]:
-    """Ids along the links from one sentinel to the other."""
+    """Ids along the links from one sentinel to the other; `GAP_ID` for all blocks that are not made."""
     ids: list[int] = []
-    block = sentinel.next_free_block if forward else sentinel.prev_free_block
-    while block is not None and 0 <= block.block_id < pool.num_gpu_blocks:
-        if pool.blocks[block.block_id] is not block:
+    store = pool._store
+    block = sentinel._next if forward else sentinel._prev
+    while block is not None and (0 <= block.block_id < len(store.made) or block is store.gap):
+        if block is not store.gap and store.made[block.block_id] is not block:
             raise _broken(pool, "I1", f"a stranger is in the queue: {block!r}")
         ids.append(block.block_id)
         if len(ids) > pool.num_gpu_blocks:
             raise _broken(pool, "I1", "the queue runs in a circle")
-        block = block.next_free_block if forward else block.prev_free_block
-    if block is None:
+        block = block._next if forward else block._prev
+    if block is None or block.block_id != -1:
         raise _broken(pool, "I1", f"the queue breaks off after {ids[-1:]}")
     return ids
 
@@ -64,10 +70,10 @@ def _walk(pool: BlockPool, sentinel: KVCacheBlock, forward: bool) -> list[int]:
 def _check_blocks(pool: BlockPool) -> None:
     """I2, I4 and I6: each block by itself."""
     null_block = pool.null_block
-    if not null_block.is_null or null_block.block_id != 0 or null_block is not pool.blocks[0]:
+    if not null_block.is_null or null_block.block_id != 0 or null_block is not pool._store.at(0):
         raise _broken(pool, "I4", f"the null block is {null_block!r}")
-    for block_id, block in enumerate(pool.blocks):
-        queued = block.next_free_block is not None
+    for block_id, block in enumerate(pool._store.made):
+        queued = block._next is not None
         if block.block_id != block_id or block.is_null != (block_id == 0):
             raise _broken(pool, "I4", f"at {block_id} stands {block!r}")
         if block.ref_cnt < 0:
@@ -85,7 +91,7 @@ def _check_index(pool: BlockPool) -> None:
     """I3: every hashed block is in the index under its key and id, and nothing else is in there."""
     num_hashed = 0
     groups = pool.cached_block_hash_to_block.groups()
-    for block in pool.blocks:
+    for block in pool._store.made:
         digest = block._hash
         if digest is None:
             continue
@@ -108,8 +114,8 @@ def _check_counters(pool: BlockPool) -> None:
     usage = pool.get_usage()
     if not 0.0 <= usage <= 1.0:
         raise _broken(pool, "I5", f"usage is {usage}")
-    in_use, cached_idle, blank = 0, 0, 0
-    for block in pool.blocks:
+    in_use, cached_idle, blank = 0, 0, pool._store.num_unmade()
+    for block in pool._store.made:
         if block.is_null:
             continue
         if block.ref_cnt > 0:
@@ -124,8 +130,8 @@ def _check_counters(pool: BlockPool) -> None:
 
 
 def _broken(pool: BlockPool, invariant: str, found: str) -> InvariantError:
-    shown = [repr(block) for block in pool.blocks[:SHOWN_BLOCKS]]
-    hidden = len(pool.blocks) - len(shown)
+    shown = [repr(block) for block in pool._store.made[:SHOWN_BLOCKS]]
+    hidden = pool.num_gpu_blocks - len(shown)
     if hidden > 0:
         shown.append(f"… and {hidden} more blocks")
     counts = f"{pool.num_gpu_blocks} blocks, {len(pool.cached_block_hash_to_block)} keys, {pool.occupancy()}"

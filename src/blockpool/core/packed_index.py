@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import Final, cast, final
 
 from librt.vecs import vec
 from mypy_extensions import i64
 
 from blockpool.core.block import OWNER_MASK, KVCacheBlock
 from blockpool.core.group_index import Entry, GroupIndex
-from blockpool.core.hash_mixer import MIXED_BITS, POSITIVE, HashMixer
-from blockpool.core.packed_index_check import NUMBER, damage_of
+from blockpool.core.hash_mixer import MIXED_BITS, PIECE, PIECE_MASK, POSITIVE, HashMixer, smaller_of
+from blockpool.core.packed_index_check import damage_of
+from blockpool.core.packed_table import NUMBER, TAG, mixed_anew, spread
 from blockpool.core.refusals import cannot_index, is_own_null, not_own
 from blockpool.errors import ArgumentError
 
-TAG: Final = 0x3FFFFFFF80000000
 FIRST_BITS: Final = 4
 MOST_SLOTS: Final = 0x80000000
+MOST_STEPS: Final = 96
+"""A search this long has a chance of 1 in 100 million where hashes are random and the table is half full."""
+
+FIRST_PIECE: Final = 8
+"""So many hashes are mixed before a look-up knows whether there is a hit at all."""
 
 
 @final
@@ -32,6 +37,10 @@ class PackedIndex(GroupIndex):
     Later blocks under a hash that is there stand in a dict aside, in the order of insertion; the sign says that there
     is one. So long as there are none, nothing looks there.
 
+    Runs of hashes are worked on in pieces: all hashes of a piece are mixed and their first slots read, before any slot
+    is looked at. The reads do not wait for each other, nor for a branch that depends on one, and so what is not in the
+    near caches comes at once, and not one by one.
+
     A block must carry its hash when it is inserted, and as long as it is here.
 
     Args:
@@ -39,7 +48,16 @@ class PackedIndex(GroupIndex):
         seed: `SEED_BYTES` random bytes, for mixing (`HashMixer`).
     """
 
-    __slots__ = ("_blocks", "_later", "_mixer", "_num_later", "_num_slots_used", "_shift", "_table")
+    __slots__ = (
+        "_blocks",
+        "_crowded",
+        "_later",
+        "_mixer",
+        "_num_later",
+        "_num_slots_used",
+        "_shift",
+        "_table",
+    )
 
     def __init__(self, blocks: list[KVCacheBlock], seed: bytes) -> None:
         self._blocks: list[KVCacheBlock] = blocks
@@ -49,6 +67,7 @@ class PackedIndex(GroupIndex):
         self._num_slots_used: i64 = 0
         self._later: dict[bytes, dict[int, KVCacheBlock]] = {}
         self._num_later: int = 0
+        self._crowded: bool = False
 
     def get(self, block_hash: bytes) -> KVCacheBlock | None:
         """See `GroupIndex`."""
@@ -60,6 +79,8 @@ class PackedIndex(GroupIndex):
         self._reserve(1)
         mixed = self._mixer.mix(block_hash)
         self._insert(block_hash, block, mixed, mixed >> self._shift)
+        if self._crowded:
+            self._strengthen()
 
     def takes(self, block_hash: bytes, block: KVCacheBlock) -> bool:
         """A block of this pool that carries that hash."""
@@ -97,26 +118,38 @@ class PackedIndex(GroupIndex):
         """See `GroupIndex`."""
         table = self._table
         shift = self._shift
-        mixer = self._mixer
         last_slot: i64 = len(table) - 1
         blocks = self._blocks
         found: list[KVCacheBlock] = []
-        for block_hash in block_hashes:
-            if not isinstance(block_hash, bytes):
-                raise ArgumentError("block_hashes", block_hash, "bytes are needed")
-            mixed = mixer.mix(block_hash)
-            slot = mixed >> shift
-            while True:
+        mixer = self._mixer
+        piece = mixer.piece
+        position: i64 = 0
+        mixed_to: i64 = 0
+        size: i64 = FIRST_PIECE
+        try:
+            for block_hash in cast("list[bytes]", block_hashes):
+                if position == mixed_to:
+                    mixed_to = mixer.mix_run(block_hashes, position, position + size, table, shift)
+                    if mixed_to == position:
+                        raise TypeError
+                    size = PIECE
+                mixed = piece[position & PIECE_MASK]
+                position += 1
+                slot = mixed >> shift
                 entry = table[slot]
+                while entry != 0:
+                    if (entry ^ mixed) & TAG == 0:
+                        block = blocks[(entry & NUMBER) - 1]
+                        own_hash = block._hash
+                        if own_hash is not None and own_hash == block_hash:
+                            found.append(block)
+                            break
+                    slot = (slot + 1) & last_slot
+                    entry = table[slot]
                 if entry == 0:
-                    return found
-                if (entry ^ mixed) & TAG == 0:
-                    block = blocks[(entry & NUMBER) - 1]
-                    own_hash = block._hash
-                    if own_hash is not None and own_hash == block_hash:
-                        found.append(block)
-                        break
-                slot = (slot + 1) & last_slot
+                    break
+        except TypeError:  # how both builds tell what is no hash
+            raise ArgumentError("block_hashes", block_hashes[len(found)], "bytes are needed") from None
         return found
 
     def insert_range(
@@ -132,11 +165,20 @@ class PackedIndex(GroupIndex):
         self._reserve(stop - start)
         table = self._table
         shift = self._shift
-        mixer = self._mixer
         num_idle: i64 = 0
         offset: i64 = first
         owner = home & OWNER_MASK
+        mixer = self._mixer
+        piece = mixer.piece
+        mixed_to: i64 = i64(start) - offset
         for position in range(i64(start), i64(stop)):
+            if position - offset == mixed_to:
+                end = smaller_of(mixed_to + PIECE, i64(stop) - offset)
+                mixed_to = mixer.mix_run(block_hashes, mixed_to, end, table, shift)
+                if (
+                    mixed_to == position - offset
+                ):  # no hash: it is refused below, if its block is no null block
+                    mixed_to += 1
             block = blocks[position]
             if not isinstance(block, KVCacheBlock) or block._home & OWNER_MASK != owner:
                 if is_own_null(block, owner):
@@ -149,7 +191,7 @@ class PackedIndex(GroupIndex):
                 raise cannot_index(block, block_hash)
             block._home = home
             block._hash = block_hash
-            mixed = mixer.mix(block_hash)
+            mixed = piece[(position - offset) & PIECE_MASK]
             slot = mixed >> shift
             if table[slot] == 0:
                 table[slot] = (mixed & TAG) | (i64(block.block_id) + 1)
@@ -158,6 +200,8 @@ class PackedIndex(GroupIndex):
                 self._insert(block_hash, block, mixed, slot)
             if block.ref_cnt == 0:
                 num_idle += 1
+        if self._crowded:
+            self._strengthen()
         return num_idle
 
     def evict(
@@ -166,18 +210,24 @@ class PackedIndex(GroupIndex):
         """See `GroupIndex`."""
         table = self._table
         shift = self._shift
-        mixer = self._mixer
         last_slot: i64 = len(table) - 1
         num_dropped: i64 = 0
         stop: i64 = len(blocks)
+        mixer = self._mixer
+        piece = mixer.piece
+        mixed_to: i64 = start
         for position in range(i64(start), stop):
+            if position == mixed_to:
+                mixed_to = mixer.mix_carried(
+                    blocks, position, smaller_of(position + PIECE, stop), table, shift
+                )
             block = blocks[position]
             block_hash = block._hash
             if block_hash is None:
                 continue
             if block._home != home:
                 return position, num_dropped
-            mixed = mixer.mix(block_hash)
+            mixed = piece[position & PIECE_MASK]
             wanted = (mixed & TAG) | (i64(block.block_id) + 1)
             slot = mixed >> shift
             entry = table[slot]
@@ -261,6 +311,7 @@ class PackedIndex(GroupIndex):
         """`insert` where there is room, searching from that slot on."""
         table = self._table
         last_slot: i64 = len(table) - 1
+        first = slot
         entry = table[slot]
         while entry != 0:
             if (entry ^ mixed) & TAG == 0:
@@ -274,6 +325,15 @@ class PackedIndex(GroupIndex):
             entry = table[slot]
         table[slot] = (mixed & TAG) | (i64(block.block_id) + 1)
         self._num_slots_used += 1
+        if (slot - first) & last_slot > MOST_STEPS:
+            self._crowded = True
+
+    def _strengthen(self) -> None:
+        """Hashes meet too often to be digests: mixes all of them anew, with more of each. O(size), once."""
+        self._crowded = False
+        if not self._mixer.strong:
+            self._mixer.strong = True
+            self._table = mixed_anew(self._table, self._shift, self._mixer, self._blocks)
 
     def _insert_later(self, slot: i64, block_hash: bytes, block: KVCacheBlock) -> None:
         """Puts a block behind the one in the slot."""
@@ -335,13 +395,5 @@ class PackedIndex(GroupIndex):
         while size < needed and size < MOST_SLOTS:
             size *= 2
             shift -= 1
-        table = vec[i64]([0] * size)
-        last_slot = size - 1
-        for entry in old:
-            if entry != 0:
-                slot = (entry & POSITIVE) >> shift
-                while table[slot] != 0:
-                    slot = (slot + 1) & last_slot
-                table[slot] = entry
-        self._table = table
+        self._table = spread(old, size, shift)
         self._shift = shift

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from blockpool.core.packed_table import NUMBER
 
 if TYPE_CHECKING:
     from blockpool.core.packed_index import PackedIndex
-
-NUMBER: Final = 0x7FFFFFFF
 
 
 def damage_of(index: PackedIndex) -> str | None:

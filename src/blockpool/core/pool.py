@@ -11,7 +11,9 @@ from blockpool.core import invariants
 from blockpool.core.arguments import as_bool, as_bytes, as_count, as_list, as_optional_text, as_size
 from blockpool.core.block import KVCacheBlock, home_of
 from blockpool.core.block_hash import as_group_id, scale_factor
+from blockpool.core.block_list import BlockList
 from blockpool.core.block_map import BlockHashToBlockMap, map_for_pool
+from blockpool.core.block_store import BlockStore
 from blockpool.core.event_log import EventLog, as_granularity
 from blockpool.core.events import KVCacheEvent
 from blockpool.core.free_queue import FreeKVCacheBlockQueue
@@ -32,7 +34,8 @@ MAX_BLOCKS: Final = 0x7FFFFFFF
 class BlockPool:
     """All KV cache blocks of an engine, by metadata alone. One thread at a time.
 
-    A call that raises leaves queue, counts, index, events and metrics as they were.
+    A call that raises leaves queue, counts, index, events and metrics as they were. A block costs nothing until it is
+    used: a pool of any size is there at once.
 
     Args:
         num_gpu_blocks: Blocks, 1 … 2^31 - 1. Block 0 becomes the null block and is never handed out.
@@ -53,7 +56,7 @@ class BlockPool:
             index down, and change nothing that can be seen.
 
     Attributes:
-        blocks: All blocks, by id.
+        blocks: All blocks, by id; those never needed so far are made when they are looked at.
         free_block_queue: The free ones, next to be handed out first.
         cached_block_hash_to_block: The prefix index.
         null_block: Block 0, for positions that attention skips; never freed, queued, evicted or indexed.
@@ -95,10 +98,10 @@ class BlockPool:
         self._last_copies: bool = self.event_granularity == "last_copy"
         self.fingerprint: str | None = as_optional_text("fingerprint", fingerprint)
         self._log: EventLog = EventLog(self.int_block_hashes, as_bool("batch_removes", batch_removes))
-        self.blocks: list[KVCacheBlock] = [KVCacheBlock(i) for i in range(num_blocks)]
         self.free_block_queue: FreeKVCacheBlockQueue = FreeKVCacheBlockQueue([])
-        self.free_block_queue.append_fresh(self.blocks)
-        self.cached_block_hash_to_block: BlockHashToBlockMap = map_for_pool(self.blocks, random_bytes)
+        self._store: BlockStore = self.free_block_queue.provide(num_blocks)
+        self.blocks: BlockList = BlockList(self._store)
+        self.cached_block_hash_to_block: BlockHashToBlockMap = map_for_pool(self._store.made, random_bytes)
         self.null_block: KVCacheBlock = self.free_block_queue.popleft()
         self.null_block.is_null = True
         self.num_evictions: int = 0
@@ -184,12 +187,11 @@ class BlockPool:
         count = as_count("num_blocks", num_blocks)
         if count > self.free_block_queue.num_free_blocks:
             raise OutOfBlocksError(count, self.free_block_queue.num_free_blocks)
-        taken = self.free_block_queue.popleft_n(count)
         if self.metrics_collector is None:
+            taken = self.free_block_queue.hand_out(count)
             self._num_cached_idle -= self._evict(taken)
-            for block in taken:
-                block.ref_cnt = 1
         else:
+            taken = self.free_block_queue.popleft_n(count)
             for block in taken:
                 if self.enable_caching:
                     self._maybe_evict_cached_block(block)
@@ -311,7 +313,7 @@ class BlockPool:
         self._after_change()
 
     def reset_prefix_cache(self) -> bool:
-        """Empties the index, for new weights or a benchmark, if no block is in use. O(num_gpu_blocks).
+        """Empties the index, for new weights or a benchmark, if no block is in use. O(blocks that were ever used).
 
         Returns:
             True: fresh index, all hashes and metrics forgotten. False: blocks are in use; a warning tells how many,
@@ -320,12 +322,11 @@ class BlockPool:
         Events:
             `AllBlocksCleared` when True.
         """
-        num_used = self.num_gpu_blocks - 1 - self.free_block_queue.num_free_blocks
-        if num_used != 0:
+        if num_used := self.occupancy().in_use:
             logger.warning("the prefix cache cannot be reset: %d blocks are in use", num_used)
             return False
         self.cached_block_hash_to_block = self.cached_block_hash_to_block.emptied()
-        for block in self.blocks:
+        for block in self._store.made:
             block._hash = None
         self._num_cached_idle = 0
         if self.metrics_collector is not None:
@@ -366,7 +367,7 @@ class BlockPool:
         return self._log.events()
 
     def check_invariants(self) -> None:
-        """Walks the whole pool and compares it with its rules, I1 to I6 of ARCHITECTURE.md. O(num_gpu_blocks).
+        """Compares the pool with its rules, I1 to I6 of ARCHITECTURE.md. O(blocks ever used).
 
         Raises:
             InvariantError: Names the broken rule and shows what was found.

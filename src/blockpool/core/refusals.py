@@ -89,7 +89,7 @@ def cannot_copy(kind: str) -> BlockPoolError:
     return ArgumentError("self", kind, "it belongs together with its pool and cannot be copied or pickled")
 
 
-def blocks_by_id(blocks: list[KVCacheBlock], block_ids: object) -> list[KVCacheBlock]:
+def blocks_by_id(blocks: Sequence[KVCacheBlock], block_ids: object) -> list[KVCacheBlock]:
     """The blocks of a pool that have these ids.
 
     Raises:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
-from librt.strings import BytesWriter, write_i32_le
+from librt.strings import BytesWriter, read_i64_le, write_i32_le
 from mypy_extensions import i32, i64
 
 from blockpool.core.build import COMPILED
@@ -25,11 +26,15 @@ def pack_tokens(token_ids: object) -> bytes:
         token_ids: A list, tuple or other sequence of integers, or a one-dimensional buffer of 32- or 64-bit integers
             (`array`, NumPy), each in 0 … 2^32 - 1.
 
+    A buffer in the byte order of a little-endian machine is copied once, as memory: no token becomes an object.
+
     Raises:
         ArgumentError: For anything else than integers.
         ConfigError: For a token out of range.
     """
     values = _values(token_ids)
+    if isinstance(values, bytes):
+        return values
     if COMPILED:
         writer = BytesWriter()
         if _write_all(writer, values):
@@ -40,7 +45,8 @@ def pack_tokens(token_ids: object) -> bytes:
         raise _bad_token(values) from None
 
 
-def _values(token_ids: object) -> list[object]:
+def _values(token_ids: object) -> list[object] | bytes:
+    """The tokens as objects; as packed bytes when they come from a buffer that needs no other form."""
     if isinstance(token_ids, list):
         return token_ids
     if isinstance(token_ids, tuple):
@@ -56,7 +62,7 @@ def _values(token_ids: object) -> list[object]:
     return _buffer_values(token_ids, view)
 
 
-def _buffer_values(token_ids: object, view: memoryview) -> list[object]:
+def _buffer_values(token_ids: object, view: memoryview) -> list[object] | bytes:
     order = view.format[:-1]
     code = view.format[-1:]
     if (
@@ -69,22 +75,46 @@ def _buffer_values(token_ids: object, view: memoryview) -> list[object]:
         raise ArgumentError(
             "token_ids", token_ids, f"one dimension of 32- or 64-bit integers is needed, {found}"
         )
+    if sys.byteorder == "little" and order not in (">", "!"):
+        packed = _packed_buffer(view.tobytes(), code.islower(), view.itemsize)
+        if packed is not None:
+            return packed
     if order in ("", "@"):
         return list(view.tolist())
     return list(struct.unpack(f"{order}{len(view)}{code}", view.tobytes()))
 
 
+def _packed_buffer(memory: bytes, signed: bool, width: int) -> bytes | None:
+    """The lower 4 bytes of each number; None if one is out of range, which whoever names it looks for."""
+    if width == 4:
+        return memory if not signed or memory[3::4].isascii() else None
+    if COMPILED:
+        writer = BytesWriter()
+        offset: i64 = 0
+        end: i64 = len(memory)
+        while offset < end:
+            token = read_i64_le(memory, offset)
+            if token < 0 or token > MAX_TOKEN_ID:
+                return None
+            write_i32_le(writer, i32(token))
+            offset += 8
+        return writer.getvalue()
+    if any(memory[place::8].strip(b"\0") for place in range(4, 8)):
+        return None
+    packed = bytearray(len(memory) // 2)
+    for place in range(4):
+        packed[place::4] = memory[place::8]
+    return bytes(packed)
+
+
 def _write_all(writer: BytesWriter, values: list[object]) -> bool:
-    """Writes the values if all of them are Python integers in range."""
+    """Writes the values if all of them are integers in range."""
     try:
-        for value in values:
-            if not isinstance(value, int):
-                return False
-            token: i64 = value
+        for token in cast("list[i64]", values):  # straight to a machine word
             if token < 0 or token > MAX_TOKEN_ID:
                 return False
             write_i32_le(writer, i32(token))
-    except (OverflowError, ValueError):  # beyond 64 bits
+    except (OverflowError, TypeError, ValueError):  # beyond 64 bits, or no integer
         return False
     return True
 

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from librt.strings import BytesWriter, read_i32_le, write_i16_be, write_i16_le, write_i32_be, write_i32_le
+from librt.strings import (
+    BytesWriter,
+    read_i32_le,
+    read_i64_le,
+    write_i16_be,
+    write_i16_le,
+    write_i32_be,
+    write_i32_le,
+    write_i64_le,
+)
 from mypy_extensions import i16, i64, u8
 
 from blockpool.core.encoding import PICKLE_START, cbor_head
@@ -106,4 +115,29 @@ class CborWriter:
                 buffer.append(u8(token))
             offset += 4
         buffer.write(tail)
+        return buffer.getvalue()
+
+
+@final
+class RawWriter:
+    """Writes blocks of `count` tokens as they are packed."""
+
+    def __init__(self, count: int) -> None:
+        self._buffer: BytesWriter = BytesWriter()
+        self._width: i64 = count * 4
+
+    def block(self, parent_hash: bytes, packed: bytes, position: i64, tail: bytes) -> bytes:
+        """Block number `position`; `tail` is `raw_tail` of the keys."""
+        buffer = self._buffer
+        buffer.truncate(0)
+        buffer.write(parent_hash)
+        offset = position * self._width
+        end = offset + self._width
+        while offset + 8 <= end:
+            write_i64_le(buffer, read_i64_le(packed, offset))
+            offset += 8
+        if offset < end:
+            write_i32_le(buffer, read_i32_le(packed, offset))
+        if tail:
+            buffer.write(tail)
         return buffer.getvalue()
