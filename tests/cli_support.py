@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -25,6 +26,12 @@ multiprocessing.util.spawnv_passfds = spawn
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(main())
 """
+
+
+def heed_signals() -> None:
+    """For `preexec_fn`: background jobs of a shell ignore SIGINT, those of nohup SIGHUP, and children inherit it."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def run(*arguments: str, data: bytes | None = None, **options: Any) -> subprocess.CompletedProcess[bytes]:

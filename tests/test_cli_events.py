@@ -27,7 +27,7 @@ from blockpool.replay import ReplaySettings
 from blockpool.replay.pool_run import PoolRun
 from blockpool.trace import TraceReader
 
-from .cli_support import invoke, run, run_python
+from .cli_support import heed_signals, invoke, run, run_python
 from .core.support import external
 
 SECONDS = 60.0
@@ -46,8 +46,7 @@ class Running:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # A shell's background jobs ignore it, and what they start inherits that.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+            preexec_fn=heed_signals,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
 

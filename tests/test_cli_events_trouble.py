@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("zmq", reason="the extra events is not installed")
 pytest.importorskip("click", reason="the extra cli is not installed")
 
-from .cli_support import run, run_python
+from .cli_support import heed_signals, run, run_python
 
 SECONDS = 60.0
 ANYWHERE = "tcp://127.0.0.1:0"
@@ -128,8 +128,7 @@ class Terminal:
             stdout=slave,
             stderr=slave,
             env=os.environ | size | environment,
-            # A shell's background jobs ignore it, and what they start inherits that.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+            preexec_fn=heed_signals,
         )
         os.close(slave)
         self.shown = b""
