@@ -4,6 +4,7 @@ happened in between."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import zmq
 
 from blockpool import ArgumentError, BlockHasher, ConfigError, EndpointError, FingerprintError
 from blockpool.events import EventSubscriber, IndexView, Source, SourceAddress
+from blockpool.events.source_link import SourceLink
 
 from .support import Consumer, PlainPublisher, PoolRun, address_of, publisher, removed, stored
 
@@ -496,6 +498,32 @@ def test_async_iteration() -> None:
     run = PoolRun(9)
     with publisher() as made:
         assert asyncio.run(asyncio.wait_for(follow(), 60.0)) == list(range(100))
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_waiting_for_a_publisher_that_is_not_there_is_no_work(
+    monkeypatch: pytest.MonkeyPatch, asynchronous: bool
+) -> None:
+    """Between two attempts to connect there is no socket to wait for."""
+    steps = 0
+    step = SourceLink.step
+
+    def counted(link: SourceLink, ready: Any) -> None:
+        nonlocal steps
+        steps += 1
+        step(link, ready)
+
+    async def wait_for_one(subscriber: EventSubscriber) -> None:
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(subscriber.__anext__(), 1.0)
+
+    monkeypatch.setattr(SourceLink, "step", counted)
+    with EventSubscriber("tcp://127.0.0.1:1") as subscriber:
+        if asynchronous:
+            asyncio.run(wait_for_one(subscriber))
+        else:
+            assert subscriber.poll(1.0) == []
+    assert 2 <= steps < 60
 
 
 def test_async_iteration_goes_on_after_it_was_cancelled() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -120,9 +121,12 @@ class EventSubscriber:
         deadline = time.monotonic() + as_timeout("timeout", timeout)
         while not self._ready and not self._closed:
             left = deadline - time.monotonic()
+            wait_ms = self._wait_ms(left)
             poller = zmq.Poller()
-            self._register(poller)
-            poller.poll(self._wait_ms(left))
+            if self._register(poller):
+                poller.poll(wait_ms)
+            else:
+                time.sleep(wait_ms / 1000)
             self._step()
             if left <= 0:
                 break
@@ -147,9 +151,12 @@ class EventSubscriber:
         while not self._ready:
             if self._closed or not self._links:
                 raise StopAsyncIteration
+            wait_ms = self._wait_ms(ASYNC_WAIT_SECONDS)
             poller = zmq.asyncio.Poller()
-            self._register(poller)
-            await poller.poll(self._wait_ms(ASYNC_WAIT_SECONDS))
+            if self._register(poller):
+                await poller.poll(wait_ms)
+            else:
+                await asyncio.sleep(wait_ms / 1000)
             if not self._closed:
                 self._step()
         return self._ready.popleft()
@@ -188,10 +195,12 @@ class EventSubscriber:
 
     # ---------------------------------------------------------------------------------------------------- inside
 
-    def _register(self, poller: zmq.Poller) -> None:
+    def _register(self, poller: zmq.Poller) -> bool:
+        """Tells whether there is anything: between two attempts to connect there is not, and a poll would not wait."""
         for link in self._links.values():
             for socket in link.sockets():
                 poller.register(socket, zmq.POLLIN)
+        return bool(poller.sockets)
 
     def _wait_ms(self, seconds: float) -> int:
         """How long to wait for a message: until something else is to be done, or the time is over."""
