@@ -16,7 +16,7 @@ from blockpool.events.mock_worker import MockWorker, event_block_size, trace_fin
 from blockpool.events.publisher import EventPublisher, PublisherStats
 from blockpool.events.received import SourceAddress
 from blockpool.replay.arguments import as_instance, check_trace, known_requests
-from blockpool.replay.driver import Progress, open_trace
+from blockpool.replay.driver import REQUESTS_PER_PROGRESS, Progress, open_trace
 from blockpool.replay.result import ReplayResult
 from blockpool.replay.settings import ENGINE_RULES, WHOLE_TRACE, ReplaySettings
 from blockpool.trace.reader import TraceReader
@@ -26,7 +26,6 @@ from blockpool.trace.source import TracePath
 FLUSH_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 5.0
 LONGEST_SLEEP_SECONDS: Final = 3600.0
-_REQUESTS_PER_PROGRESS: Final = 64
 
 
 class WorkerResult(NamedTuple):
@@ -184,7 +183,7 @@ def publish_trace(
         start = clock()
         for number, request in enumerate(_paced(chain((first,), requests), pace)):
             made.play(request)
-            if progress is not None and number % _REQUESTS_PER_PROGRESS == 0:
+            if progress is not None and number % REQUESTS_PER_PROGRESS == 0:
                 progress(None if reader is None else reader.fraction_read())
         seconds = clock() - start
         made.flush()
