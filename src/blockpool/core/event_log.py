@@ -51,6 +51,17 @@ class StoredRun:
         self.lora_id = lora_id
         self.lora_name = lora_name
 
+    def piece(self, begin: int, end: int) -> StoredRun:
+        """The run of its blocks begin … end - 1, counted from 0."""
+        return StoredRun(
+            self.block_hashes[begin:end],
+            self.parent_hash if begin == 0 else self.block_hashes[begin - 1],
+            self.token_ids[begin * self.block_size : end * self.block_size],
+            self.block_size,
+            self.lora_id,
+            self.lora_name,
+        )
+
     def event(self, as_integers: bool) -> BlockStored:
         """The event; its lists are this run's own."""
         hashes = [_event_hash(cast(bytes, digest), as_integers) for digest in self.block_hashes]

@@ -14,14 +14,14 @@ from blockpool.core.block_hash import as_group_id, scale_factor
 from blockpool.core.block_list import BlockList
 from blockpool.core.block_map import BlockHashToBlockMap, map_for_pool
 from blockpool.core.block_store import BlockStore
-from blockpool.core.event_log import EventLog, as_granularity
+from blockpool.core.event_log import EventLog, StoredRun, as_granularity
 from blockpool.core.events import KVCacheEvent
 from blockpool.core.free_queue import FreeKVCacheBlockQueue
 from blockpool.core.group_index import GroupIndex
 from blockpool.core.metrics import as_collector, tell
 from blockpool.core.occupancy import Occupancy
 from blockpool.core.refusals import blocks_by_id, cannot_copy, require_own
-from blockpool.core.stored_events import new_block_hashes, stored_runs
+from blockpool.core.stored_events import known_blocks, new_block_hashes, runs_without, stored_run
 from blockpool.core.types import BoolArg, BytesArg, IntArg, MetricsCollector, Request, StrArg
 from blockpool.errors import ConfigError, OutOfBlocksError
 
@@ -284,15 +284,17 @@ class BlockPool:
     ) -> None:
         """`cache_full_blocks` with numbers that are known to be right: the managers', say."""
         hashes, first = new_block_hashes(request, start, stop, factor)
-        runs: list[object] = []
+        run: StoredRun | None = None
         if self.enable_kv_cache_events:
-            known = self._index_of(group_id) if self._last_copies else None
-            size = factor * self.hash_block_size
-            runs = stored_runs(request, blocks, hashes, first, start, stop, size, known)
+            run = stored_run(request, hashes, first, start, stop, factor * self.hash_block_size)
         home = home_of(self.free_block_queue.owner, group_id)
         index = self.cached_block_hash_to_block.group(group_id)
+        known = known_blocks(run, index) if run is not None and self._last_copies else None
+        num_before = index.num_blocks()
         self._num_cached_idle += index.insert_range(blocks, start, stop, hashes, first, home)
-        self._log.records.extend(runs)
+        if run is not None:
+            whole = not known and index.num_blocks() - num_before == stop - start
+            self._log.records.extend([run] if whole else runs_without(run, blocks, start, known))
         self._after_change()
 
     def evict_blocks(self, block_ids: Iterable[int]) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from blockpool.core.arguments import as_bytes, as_list
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.block_hash import coarse_hash
 from blockpool.core.event_log import StoredRun
 from blockpool.core.group_index import GroupIndex
-from blockpool.core.refusals import not_own
 from blockpool.core.types import Request
 from blockpool.errors import ArgumentError, ConfigError
 
@@ -41,30 +41,21 @@ def new_block_hashes(request: Request, start: int, stop: int, factor: int) -> tu
     return [coarse_hash(hashes, factor, position) for position in range(first, stop)], first
 
 
-def stored_runs(
-    request: Request,
-    blocks: list[object],
-    block_hashes: list[object],
-    first: int,
-    start: int,
-    stop: int,
-    block_size: int,
-    known: GroupIndex | None,
-) -> list[object]:
-    """One `StoredRun` per run of `blocks[start:stop]` with no block left out in between. Changes nothing.
+def stored_run(
+    request: Request, block_hashes: list[object], first: int, start: int, stop: int, block_size: int
+) -> StoredRun:
+    """What events tell of the blocks start … stop - 1, if none of them is left out. Changes nothing.
 
     Args:
         request: Gives the tokens and the LoRA.
-        blocks: All blocks of the request.
         block_hashes: Hashes of its blocks from number `first` on.
         first: At most start - 1, or 0.
         start: First of the new blocks.
         stop: End of the new blocks.
         block_size: Tokens per block.
-        known: Null blocks are left out; when this is an index, so are blocks whose hash is in it, or was met before.
 
     Raises:
-        ArgumentError: If the request lacks tokens or LoRA, or something is no block or no hash.
+        ArgumentError: If the request lacks tokens or LoRA, or a hash is not bytes.
         ConfigError: If there are fewer tokens than the blocks hold.
     """
     try:
@@ -81,34 +72,40 @@ def stored_runs(
         raise ArgumentError("lora_request.name", lora_name, "a string is needed")
     if stop * block_size > num_tokens:
         raise ConfigError("all_token_ids", num_tokens, f"the full blocks hold {stop * block_size} tokens")
-    left_out = None if known is None else _known_positions(known, block_hashes, first, start, stop)
-    runs: list[object] = []
-    while start < stop:
-        end = _end_of_run(blocks, start, stop, left_out)
-        if end > start:
-            parent = None if start == 0 else as_bytes("block_hashes", block_hashes[start - 1 - first])
-            tokens = _token_slice(all_token_ids, start * block_size, end * block_size)
-            hashes = block_hashes[start - first : end - first]
-            for digest in hashes:
-                if not isinstance(digest, bytes):
-                    raise ArgumentError("block_hashes", digest, "bytes are needed")
-            runs.append(StoredRun(hashes, parent, tokens, block_size, lora_id, lora_name))
-        start = end + 1
-    return runs
+    parent = None if start == 0 else as_bytes("block_hashes", block_hashes[start - 1 - first])
+    hashes = block_hashes[start - first : stop - first]
+    for digest in hashes:
+        if not isinstance(digest, bytes):
+            raise ArgumentError("block_hashes", digest, "bytes are needed")
+    tokens = _token_slice(all_token_ids, start * block_size, stop * block_size)
+    return StoredRun(hashes, parent, tokens, block_size, lora_id, lora_name)
 
 
-def _known_positions(
-    known: GroupIndex, block_hashes: list[object], first: int, start: int, stop: int
-) -> set[int]:
-    """Which of the blocks start … stop - 1 have a hash that is in the index, or was met before in the range."""
-    met: set[bytes] = set()
-    positions: set[int] = set()
-    for position in range(start, stop):
-        digest = as_bytes("block_hashes", block_hashes[position - first])
-        if digest in met or known.get(digest) is not None:
-            positions.add(position)
+def runs_without(run: StoredRun, blocks: list[object], start: int, known: set[object] | None) -> list[object]:
+    """The run in pieces: `blocks[start:]` are its blocks, and those that are null or known are left out."""
+    pieces: list[object] = []
+    begin = 0
+    num_blocks = len(run.block_hashes)
+    for offset in range(num_blocks):
+        block = blocks[start + offset]
+        if (isinstance(block, KVCacheBlock) and block.is_null) or (known is not None and offset in known):
+            if begin < offset:
+                pieces.append(run.piece(begin, offset))
+            begin = offset + 1
+    if begin < num_blocks:
+        pieces.append(run.piece(begin, num_blocks))
+    return pieces
+
+
+def known_blocks(run: StoredRun, index: GroupIndex) -> set[object]:
+    """Which blocks of the run, counted from 0, have a hash that is in the index, or that one before them has."""
+    met: set[object] = set()
+    found: set[object] = set()
+    for offset, digest in enumerate(cast("list[bytes]", run.block_hashes)):
+        if digest in met or index.get(digest) is not None:
+            found.add(offset)
         met.add(digest)
-    return positions
+    return found
 
 
 def _token_slice(all_token_ids: Sequence[int], start: int, stop: int) -> list[object]:
@@ -120,14 +117,3 @@ def _token_slice(all_token_ids: Sequence[int], start: int, stop: int) -> list[ob
     if len(tokens) != stop - start:
         raise ConfigError("all_token_ids", len(tokens), f"tokens {start} to {stop - 1} were asked for")
     return tokens
-
-
-def _end_of_run(blocks: list[object], start: int, stop: int, left_out: set[int] | None) -> int:
-    """Position of the first block from `start` on that is null or left out, or `stop`."""
-    for position in range(start, stop):
-        block = blocks[position]
-        if not isinstance(block, KVCacheBlock):
-            raise not_own("blocks", block)
-        if block.is_null or (left_out is not None and position in left_out):
-            return position
-    return stop
