@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,7 @@ import pytest
 import blockpool
 from blockpool.trace.demo import DEMO_TRACE
 
-from .cli_support import REPLAY_DEMO, invoke, invoke_json, run
+from .cli_support import REPLAY_DEMO, invoke, invoke_json, on_terminal, run
 
 pytest.importorskip("click.testing", reason="the extra cli is not installed")
 
@@ -183,24 +180,16 @@ def test_check() -> None:
     assert invoke_json("-", "--blocks", "5", "--check", input=lines)["settings"]["check_every"] == 1
 
 
-@pytest.mark.skipif(os.name == "nt", reason="this platform has no pseudo-terminals")
 @pytest.mark.parametrize("sizes", ["800", "800,900"])
-def test_progress_on_a_terminal(sizes: str) -> None:
-    ours, theirs = os.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "blockpool", "replay", "demo", "--blocks", sizes, "--json"],
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        env=environment,
-    )
-    os.close(theirs)
-    output, _ = process.communicate(timeout=300)
-    shown = os.read(ours, 65_536).decode()
-    os.close(ours)
-    assert process.returncode == 0
-    assert ("2 pools" if "," in sizes else "replaying") in shown
-    assert len(json.loads(output)["results"]) == len(sizes.split(","))
+def test_progress_on_a_terminal(sizes: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    with (
+        path.open("wb") as output,
+        on_terminal("replay", "demo", "--blocks", sizes, "--json", stdout=output) as terminal,
+    ):
+        assert terminal.end() == 0
+    assert ("2 pools" if "," in sizes else "replaying") in terminal.shown.decode()
+    assert len(json.loads(path.read_bytes())["results"]) == len(sizes.split(","))
 
 
 # --- where traces come from

@@ -7,10 +7,10 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,9 @@ from blockpool.replay import ReplaySettings
 from blockpool.replay.pool_run import PoolRun
 from blockpool.trace import TraceReader
 
-from .cli_support import heed_signals, invoke, run, run_python
+from .cli_support import SECONDS, invoke, on_terminal, run, run_python, started
 from .core.support import external
 
-SECONDS = 60.0
-"""A bound for what takes a second or two."""
 ANYWHERE = "tcp://127.0.0.1:0"
 ADDRESS = re.compile(r"publishes at (\S+), replay at (\S+)")
 
@@ -39,16 +37,8 @@ ADDRESS = re.compile(r"publishes at (\S+), replay at (\S+)")
 class Running:
     """A command in the background."""
 
-    def __init__(self, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "blockpool", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=heed_signals,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        )
+    def __init__(self, process: subprocess.Popen[Any]) -> None:
+        self.process = process
 
     def end(self, number: int) -> tuple[int, str, str]:
         self.process.send_signal(number)
@@ -59,16 +49,14 @@ class Running:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., Running]]:
-    made: list[Running] = []
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    unbuffered = os.environ | {"PYTHONUNBUFFERED": "1"}
+    with ExitStack() as stack:
 
-    def begin(*arguments: str) -> Running:
-        made.append(Running(*arguments))
-        return made[-1]
+        def begin(*arguments: str) -> Running:
+            return Running(stack.enter_context(started(*arguments, text=True, env=unbuffered, **pipes)))
 
-    yield begin
-    for each in made:
-        each.process.kill()
-        each.process.communicate()
+        yield begin
 
 
 @pytest.fixture(scope="module")
@@ -194,22 +182,10 @@ def test_watch_ends_with_ctrl_c(start: Callable[..., Running]) -> None:
 
 
 def test_watch_on_a_terminal_draws(start: Callable[..., Running], trace: Path) -> None:
-    pty = pytest.importorskip("pty")
     addresses, (worker,) = publishing(start, trace)
-    master, slave = pty.openpty()
-    command = [sys.executable, "-m", "blockpool", "watch", *listening(addresses), "--duration", "2"]
-    size = {"COLUMNS": "80", "LINES": "24", "TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
-    with subprocess.Popen(command, stdout=slave, stderr=slave, env=os.environ | size) as watching:
-        os.close(slave)
-        shown = b""
-        while True:
-            try:
-                shown += os.read(master, 65536)
-            except OSError:  # the other side is closed
-                break
-        assert watching.wait(SECONDS) == 0
-    os.close(master)
-    text = shown.decode()
+    with on_terminal("watch", *listening(addresses), "--duration", "2") as terminal:
+        assert terminal.end() == 0
+    text = terminal.shown.decode()
     assert worker["endpoint"].removeprefix("tcp://") in text
     assert "shared prefix" in text
     assert "Traceback" not in text

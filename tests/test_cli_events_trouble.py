@@ -16,9 +16,8 @@ import pytest
 pytest.importorskip("zmq", reason="the extra events is not installed")
 pytest.importorskip("click", reason="the extra cli is not installed")
 
-from .cli_support import heed_signals, run, run_python
+from .cli_support import SECONDS, on_terminal, run, run_python, started
 
-SECONDS = 60.0
 ANYWHERE = "tcp://127.0.0.1:0"
 NOBODY = "tcp://127.0.0.1:1"
 RECORDING_HEAD = '{"recording":"blockpool.events/1","at":1.0,"sources":[],"topic":""}\n'
@@ -115,110 +114,53 @@ def test_names_of_workers_are_shown_as_they_are() -> None:
     assert f" {endpoint} " in done.stdout.decode()
 
 
-class Terminal:
-    """A command on a terminal of its own."""
-
-    def __init__(self, *arguments: str, **environment: str) -> None:
-        pty = pytest.importorskip("pty")
-        self._master, slave = pty.openpty()
-        size = {"COLUMNS": "80", "LINES": "24", "TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "blockpool", *arguments],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env=os.environ | size | environment,
-            preexec_fn=heed_signals,
-        )
-        os.close(slave)
-        self.shown = b""
-
-    def read(self, until: bytes | None = None) -> None:
-        """Until that was shown, else to the end."""
-        while until is None or until not in self.shown:
-            try:
-                self.shown += os.read(self._master, 65536)
-            except OSError:  # the other side is closed
-                assert until is None, self.shown
-                return
-
-    def close(self) -> int:
-        self.read()
-        os.close(self._master)
-        return self.process.wait(SECONDS)
-
-
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
 @pytest.mark.parametrize("after", [b"\x1b[?1049h", b"stored/s"])
 def test_whatever_ends_watch_the_screen_is_given_back(number: int, code: int, after: bytes) -> None:
-    terminal = Terminal("watch", NOBODY)
-    terminal.read(until=after)
-    terminal.process.send_signal(number)
-    assert terminal.close() == code
+    with on_terminal("watch", NOBODY) as terminal:
+        terminal.read(until=after)
+        terminal.process.send_signal(number)
+        assert terminal.end() == code
     assert b"Traceback" not in terminal.shown
     assert terminal.shown.rindex(b"\x1b[?1049l") > terminal.shown.rindex(b"\x1b[?1049h")
     assert terminal.shown.rindex(b"\x1b[?25h") > terminal.shown.rfind(b"\x1b[?25l")
 
 
 def test_a_dumb_terminal_gets_lines() -> None:
-    terminal = Terminal("watch", NOBODY, "--duration", "0.3", TERM="dumb")
-    assert terminal.close() == 0
+    with on_terminal("watch", NOBODY, "--duration", "0.3", term="dumb") as terminal:
+        assert terminal.end() == 0
     assert b" tcp://127.0.0.1:1 waiting" in terminal.shown
 
 
 def test_a_fleet_that_lingers_ends_in_good_order_when_it_is_terminated() -> None:
-    made = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "blockpool", "replay", "demo", "--blocks", "50", "--linger", "600"),
-            *("--publish", ANYWHERE),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    with made:
-        assert made.stdout is not None
-        while b" seconds" not in made.stdout.readline():
-            assert made.poll() is None
+    words = ("replay", "demo", "--blocks", "50", "--linger", "600", "--publish", ANYWHERE)
+    with started(*words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as made:
+        line = b""
+        while b" seconds" not in line:
+            line = made.stdout.readline()
+            assert line
         made.terminate()
-    assert made.returncode == 143
+        assert made.wait(SECONDS) == 143
 
 
 def test_watch_follows_a_publisher_that_dies_and_comes_back() -> None:
     with TemporaryDirectory() as folder:
         where, answers = f"ipc://{folder}/events", f"ipc://{folder}/replay"
-        words = (
-            "replay",
-            "demo",
-            "--blocks",
-            "50",
-            "--publish",
-            where,
-            "--publish-replay",
-            answers,
-            "--linger",
-            "600",
-        )
-        fleet = [sys.executable, "-m", "blockpool", *words]
+        fleet = ("replay", "demo", "--blocks", "50", "--publish", where, "--publish-replay", answers)
         look = ("watch", where, "--replay-endpoint", answers, "--interval", "0.1")
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        with subprocess.Popen(
-            [sys.executable, "-m", "blockpool", *look],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        ) as watching:
-            assert watching.stdout is not None
+        unbuffered = os.environ | {"PYTHONUNBUFFERED": "1"}
+        with started(*look, stdout=subprocess.PIPE, text=True, env=unbuffered) as watching:
             for restarts in range(2):
-                with subprocess.Popen(fleet, **quiet) as publishing:  # type: ignore[call-overload]
+                with started(*fleet, "--linger", "600", **quiet):
                     line = ""
                     while " GPU=49 " not in line or f" restarts={restarts}\n" not in line:
                         line = watching.stdout.readline()
                         assert line
-                    publishing.kill()
             watching.terminate()
-        assert watching.returncode == 143
+            assert watching.wait(SECONDS) == 143
 
 
 def test_requests_do_not_overwrite_the_recording_that_is_standard_input(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from blockpool.trace.demo import DEMO_TRACE
 
-from .cli_support import REPLAY_DEMO, SLOW_TO_START_PROCESSES, invoke, invoke_json, run, run_python
+from .cli_support import REPLAY_DEMO, SECONDS, SLOW_TO_START_PROCESSES, invoke, invoke_json, run, run_python
 
 pytest.importorskip("click.testing", reason="the extra cli is not installed")
 
@@ -191,8 +191,8 @@ def test_a_reader_that_leaves(arguments: list[str]) -> None:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Looks again and again; fails after 6,000 looks, about five minutes."""
-    for _ in range(6_000):
+    """Looks again and again; fails after 2,000 looks, about a hundred seconds."""
+    for _ in range(2_000):
         if condition():
             return
         time.sleep(0.05)
@@ -241,7 +241,7 @@ def test_interrupt(sizes: str) -> None:
         wait_until(lambda: process.poll() is not None or has_its_workers())
         wait_until(lambda: process.poll() is not None or has_loaded())
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=300)
+        output, errors = process.communicate(timeout=SECONDS)
     finally:
         process.kill()
     assert (process.returncode, output, errors.strip()) == (130, b"", b"")
@@ -265,7 +265,7 @@ def test_interrupt_of_the_whole_group_while_processes_start(tmp_path: Path) -> N
         wait_until(lambda: process.poll() is not None or any(tmp_path.iterdir()))
         time.sleep(0.3)
         os.killpg(process.pid, signal.SIGINT)
-        output, errors = process.communicate(timeout=300)
+        output, errors = process.communicate(timeout=SECONDS)
     finally:
         process.kill()
     assert (process.returncode, output, errors.strip()) == (130, b"", b"")
@@ -303,7 +303,7 @@ def test_workers_do_not_outlive_a_command_that_was_killed(name: str) -> None:
     finally:
         process.kill()
     wait_until(lambda: not any(is_running(worker) for worker in workers))
-    process.communicate(timeout=300)
+    process.communicate(timeout=SECONDS)
 
 
 # --- without the extra

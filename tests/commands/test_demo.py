@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 
 import pytest
 
-from ..cli_support import invoke, run, run_python
+from ..cli_support import invoke, on_terminal, run, run_python
 
 pytest.importorskip("click.testing", reason="the extra cli is not installed")
 pytest.importorskip("numpy", reason="the extra demo is not installed")
@@ -142,27 +140,7 @@ def test_the_live_view_in_a_terminal(options: list[str]) -> None:
 
 def in_a_terminal(term: str, *arguments: str) -> tuple[str, bytes, int]:
     """What the command writes to a terminal of that kind, what to stderr, and how it ends."""
-    pty = pytest.importorskip("pty", reason="no pseudo-terminals on this system")
-    controller, terminal = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "blockpool", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=terminal,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "TERM": term, "COLUMNS": "80", "LINES": "24", "PYTHONUTF8": "1"},
-    )
-    os.close(terminal)
-    shown = b""
-    while True:
-        try:
-            part = os.read(controller, 65536)
-        except OSError:  # how Linux says that the other end is closed
-            break
-        if not part:
-            break
-        shown += part
-    os.close(controller)
-    assert process.stderr is not None
-    errors = process.stderr.read()
-    process.stderr.close()
-    return shown.decode(), errors, process.wait(timeout=60)
+    options = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    with on_terminal(*arguments, term=term, **options) as terminal:
+        code = terminal.end()
+        return terminal.shown.decode(), terminal.process.stderr.read(), code

@@ -162,7 +162,10 @@ class Ending:
 
 @contextlib.contextmanager
 def asked_to_end() -> Iterator[Ending]:
-    """SIGINT, SIGTERM and SIGHUP are noted, for work that is to end between two pieces; the second ends it at once."""
+    """SIGINT, SIGTERM and SIGHUP are noted, for work that is to end between two pieces; the second ends it at once.
+
+    An exception in the middle of a piece could leave half of it: a socket that nobody closes, half a screen.
+    """
     ending = Ending()
 
     def note(number: int, frame: FrameType | None) -> None:

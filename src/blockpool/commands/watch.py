@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.live import Live
 
-from blockpool.commands.following import deliveries, ending_when_terminated, following_options, subscriber
+from blockpool.commands.following import Ending, asked_to_end, deliveries, following_options, subscriber
 from blockpool.commands.options import Number
 
 if TYPE_CHECKING:
@@ -58,16 +58,18 @@ def watch_command(
     if live and interval is not None:
         raise click.UsageError("--interval goes with --plain")
     with (
-        ending_when_terminated(),
+        asked_to_end() as ending,
         subscriber(addresses, replay_endpoints, ranks, topic) as (following, endpoints),
     ):
         from blockpool.events.live_picture import LivePicture
 
         picture = LivePicture(endpoints)
         if live:
-            _show(console, following, picture, duration, count)
+            _show(console, following, picture, duration, count, ending)
         else:
-            _tell(following, picture, duration, count, interval or _DEFAULT_INTERVAL)
+            _tell(following, picture, duration, count, interval or _DEFAULT_INTERVAL, ending)
+    if ending.number is not None:
+        raise SystemExit(128 + ending.number)
 
 
 def _show(
@@ -76,6 +78,7 @@ def _show(
     picture: LivePicture,
     duration: float | None,
     count: int | None,
+    ending: Ending,
 ) -> None:
     from blockpool.events.watch_view import WatchView
 
@@ -83,7 +86,7 @@ def _show(
     start = time.monotonic()
     next_draw = next_look = start
     with _screen_given_back(console), Live(console=console, screen=True, auto_refresh=False) as screen:
-        for taken in deliveries(following, duration=duration, count=count, wake=_DRAW_SECONDS):
+        for taken in deliveries(following, duration=duration, count=count, wake=_DRAW_SECONDS, ending=ending):
             now = time.monotonic()
             for source, batch in taken:
                 picture.apply(source, batch, now)
@@ -99,7 +102,7 @@ def _show(
 
 @contextlib.contextmanager
 def _screen_given_back(console: Console) -> Iterator[None]:
-    """For a signal that comes while the view is being opened, which `Live` does not undo. Twice does no harm."""
+    """For a second signal while the view is being opened, which `Live` does not undo. Twice does no harm."""
     try:
         yield
     finally:
@@ -113,6 +116,7 @@ def _tell(
     duration: float | None,
     count: int | None,
     interval: float,
+    ending: Ending,
 ) -> None:
     from blockpool.events.watch_lines import clock_time, note_lines, picture_lines
 
@@ -123,11 +127,13 @@ def _tell(
         for line in (*note_lines(picture), *picture_lines(picture, now)):
             click.echo(f"{clock_time()} {line}")
 
-    for taken in deliveries(following, duration=duration, count=count, wake=min(interval, _DRAW_SECONDS)):
+    wake = min(interval, _DRAW_SECONDS)
+    for taken in deliveries(following, duration=duration, count=count, wake=wake, ending=ending):
         now = time.monotonic()
         for source, batch in taken:
             picture.apply(source, batch, now)
         if now >= next_tell:
             tell(now)
             next_tell = now + interval
-    tell(time.monotonic())
+    if ending.number is None:  # else the terminal may be gone
+        tell(time.monotonic())

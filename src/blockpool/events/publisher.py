@@ -160,12 +160,12 @@ class EventPublisher:
             if replay is not None:
                 try:
                     router, self.replay_endpoint = open_router(zmq_context, replay)
-                except BlockPoolError:
+                except BaseException:
                     pub.close(0)
                     raise
-        except BlockPoolError:
+        except BaseException:
             if owned:
-                zmq_context.term()
+                zmq_context.destroy(0)
             raise
         self._queue = PublishQueue(max_waiting, with_mirror)
         self._worker = PublisherThread(

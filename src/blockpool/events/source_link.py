@@ -121,8 +121,8 @@ class SourceLink:
         if self._retry_at is not None:
             if now < self._retry_at:
                 return
-            self._retry_at = None
             self._open()
+            self._retry_at = None
         self._watch()
         if self._connect_by is not None and now >= self._connect_by:
             self._lost()
@@ -169,12 +169,14 @@ class SourceLink:
                 sub.bind(self._endpoint.address)
             else:
                 sub.connect(self._endpoint.address)
-        except zmq.ZMQError as error:
+        except BaseException as error:
             if self._monitor is not None:
                 self._monitor.close(0)
                 self._monitor = None
             sub.close(0)
-            raise EndpointError(self._endpoint.address, str(error.strerror)) from None
+            if isinstance(error, zmq.ZMQError):
+                raise EndpointError(self._endpoint.address, str(error.strerror)) from None
+            raise
         self._sub = sub
         if watched:
             self._connect_by = self._clock() + CONNECT_SECONDS

@@ -105,7 +105,7 @@ class EventSubscriber:
                     sync_seconds=sync_seconds,
                     clock=time.monotonic,
                 )
-        except BlockPoolError:
+        except BaseException:
             self.close()
             raise
 
@@ -175,7 +175,8 @@ class EventSubscriber:
         for link in self._links.values():
             link.close()
         if self._owned:
-            self._context.term()
+            # Not `term`: it waits for ever for a socket that an exception, a KeyboardInterrupt say, left half-made.
+            self._context.destroy(0)
 
     def __enter__(self) -> EventSubscriber:
         return self
