@@ -16,7 +16,9 @@ from blockpool import (
     BlockStored,
     ConfigError,
     EventDecodeError,
+    EventLog,
 )
+from blockpool.core.event_log import StoredRun
 from blockpool.events import (
     ClearedEvent,
     EventBatch,
@@ -82,6 +84,27 @@ def test_the_map_dialect_has_seven_fields_always() -> None:
 
 FULL = MapStoredEvent([5], 4, [1], 1, 2, "CPU", "l", [["x"]], 7, "full", 128, "LOCAL", "tier", "session")
 FULL_ARRAY = StoredEvent([5], 4, [1], 1, 2, "CPU", "l", [["x"]], 7, "full", 128)
+
+
+@pytest.mark.parametrize("as_log", [False, True])
+@pytest.mark.parametrize("dialect", ["array", "map"])
+def test_tokens_that_stand_for_integers_arrive_as_integers(dialect: str, as_log: bool) -> None:
+    np = pytest.importorskip("numpy")
+    events: Any = [BlockStored([5], None, [1, True, np.int64(3), np.uint8(4)], 4, None, "GPU", None)]
+    if as_log:
+        log = EventLog(True, False)
+        log.records.append(StoredRun([bytes(7) + b"\5"], None, events[0].token_ids, 4, None, None))
+        events = log
+    (read,) = EventDecoder().decode(EventEncoder(dialect).encode(0, events)).events
+    assert read.token_ids == [1, 1, 3, 4]
+
+
+@pytest.mark.parametrize("token", ["1", 1.5, None, [1]])
+@pytest.mark.parametrize("dialect", ["array", "map"])
+def test_other_tokens_never_reach_the_wire(dialect: str, token: Any) -> None:
+    events = [AllBlocksCleared(), BlockStored([5], None, [1, token], 2, None, "GPU", None)]
+    with pytest.raises(ArgumentError, match="cannot be written"):
+        EventEncoder(dialect).encode(0, events)
 
 
 @pytest.mark.parametrize("dialect", ["array", "map"])

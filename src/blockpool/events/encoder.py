@@ -97,6 +97,13 @@ class EventEncoder:
             raise ArgumentError("events", events, f"they cannot be written: {error}") from None
 
 
+def _whole_numbers(tokens: Any) -> Any:
+    """Tokens as readers take them; TypeError for what stands for no integer. A snapshot's are written already."""
+    if isinstance(tokens, msgspec.Raw) or set(map(type, tokens)) <= {int}:
+        return tokens
+    return [index(token) for token in tokens]
+
+
 def _array_of(event: Any) -> tuple[Any, ...]:
     if isinstance(event, BlockRemoved):
         return "BlockRemoved", event.block_hashes, event.medium
@@ -105,7 +112,7 @@ def _array_of(event: Any) -> tuple[Any, ...]:
             "BlockStored",
             event.block_hashes,
             event.parent_block_hash,
-            event.token_ids,
+            _whole_numbers(event.token_ids),
             event.block_size,
             event.lora_id,
             event.medium,
@@ -134,6 +141,7 @@ def map_of(event: Any) -> dict[str, Any]:
         details: tuple[str, ...] = REMOVED_DETAILS if isinstance(event, RemovedEvent) else ()
     elif isinstance(event, (BlockStored, StoredEvent)):
         written = {"type": "BlockStored"} | {name: getattr(event, name) for name in STORED_FIELDS}
+        written["token_ids"] = _whole_numbers(event.token_ids)
         details = STORED_DETAILS if isinstance(event, StoredEvent) else ()
     elif isinstance(event, (AllBlocksCleared, ClearedEvent)):
         return {"type": "AllBlocksCleared"}
