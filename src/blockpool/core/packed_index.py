@@ -173,6 +173,9 @@ class PackedIndex(GroupIndex):
         mixed_to: i64 = i64(start) - offset
         for position in range(i64(start), i64(stop)):
             if position - offset == mixed_to:
+                if self._crowded:
+                    self._strengthen()
+                    table = self._table
                 end = smaller_of(mixed_to + PIECE, i64(stop) - offset)
                 mixed_to = mixer.mix_run(block_hashes, mixed_to, end, table, shift)
                 if (
