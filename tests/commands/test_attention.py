@@ -22,6 +22,7 @@ def test_a_table_of_sizes() -> None:
     assert "attention" not in invoke("replay", "demo", "--blocks", "800").stdout
 
 
+@pytest.mark.both_builds
 def test_json() -> None:
     report = invoke_json("demo", "--blocks", "1500", "--attention", "sliding:1024")
     assert (report["settings"]["attention"], report["settings"]["rules"]) == ("sliding:1024", "engine")
@@ -31,6 +32,7 @@ def test_json() -> None:
     assert invoke_json("demo", "--blocks", "800")["settings"]["attention"] == "full"
 
 
+@pytest.mark.both_builds
 def test_timed_json() -> None:
     report = invoke_json("demo", "--blocks", "1500", "--attention", "sliding:1024", "--timed")
     (result,) = report["results"]
