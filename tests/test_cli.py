@@ -87,7 +87,8 @@ def test_refused_requests_are_told_with_both_numbers() -> None:
 
 def test_details_say_whose_they_are_and_rates_what_they_are_of(small_demo: Path) -> None:
     def output(sizes: str) -> str:
-        shown: str = invoke("replay", str(small_demo), "--blocks", sizes, "--jobs", "1").stdout
+        jobs = ["--jobs", "1"] if "," in sizes else []
+        shown: str = invoke("replay", str(small_demo), "--blocks", sizes, *jobs).stdout
         return shown
 
     assert "details: pool of 400 blocks" in output("400,30k")
