@@ -15,10 +15,24 @@ MAKEFLAGS += --no-print-directory
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
-# What runs with both kinds of index in each build (tests/conftest.py).
-TESTS_OF_POOLS := tests/core tests/kv_cache tests/test_differential.py
+# Slow tests that stand together are shared out.
+PYTEST = -m pytest -n $(JOBS) --dist worksteal
+# What runs with both kinds of index in each build (tests/conftest.py): whatever looks up, indexes or evicts blocks.
+TESTS_OF_INDEX := $(wildcard $(addprefix tests/core/test_,block_map*.py packed_index*.py pool_*.py cases*.py copies.py \
+	invariants.py blocks_on_demand.py)) $(wildcard tests/kv_cache/test_manager*.py) tests/kv_cache/test_found_hit.py \
+	tests/kv_cache/test_vllm_golden.py tests/test_differential.py
 OTHER_INDEX_interpreted := packed
 OTHER_INDEX_compiled := dict
+# Of the compiled build, what concerns interpreted code and pages is left out (tests/second_build.py); all of it with
+# `make test-compiled SECOND_BUILD=`.
+SECOND_BUILD ?= --second-build
+LEFT_OUT_compiled = $(SECOND_BUILD)
+
+# What runs against the wheel that is installed alone: the build, and each part of the package at work. `make test` has
+# run everything on the same wheel; all of it once more: `make wheel-test TESTS_OF_WHEEL=tests`.
+TESTS_OF_WHEEL := $(addprefix tests/,test_build.py test_errors.py test_examples.py test_parity.py test_readme.py test_cli.py \
+	test_cli_curve.py test_cli_html.py test_cli_timed.py commands core/test_cases.py core/test_hasher_golden.py \
+	events/test_pool_to_view.py integrations kv_cache/test_vllm_golden.py replay/html trace)
 
 BUILD := .build
 BUILDS := interpreted compiled
@@ -59,7 +73,7 @@ help:
 	@echo "make test-vllm    tests/vllm, with vLLM $(PEER_VERSION) and $(CURRENT_VLLM) and PyTorch (4 GB once; CONTRIBUTING.md)"
 	@echo "make bench-vllm   measure the drop-in in vLLM's own scheduler, in both versions"
 	@echo "make lint         ruff and mypy --strict"
-	@echo "make wheel-test   build sdist and wheel, test the wheel with src/ out of sight"
+	@echo "make wheel-test   test sdist and wheel in a clean environment, with src/ out of sight"
 	@echo "make clean        remove everything that these made"
 
 # For scripts: `make -s has-compiler` answers with its exit code.
@@ -136,9 +150,9 @@ test:
 
 test-interpreted test-compiled: test-%: .venv-%/installed.ok
 	@echo "== tests, $* build"
-	@BLOCKPOOL_EXPECT=$* .venv-$*/bin/python -m pytest -n $(JOBS) $(ARGS)
+	@BLOCKPOOL_EXPECT=$* .venv-$*/bin/python $(PYTEST) $(LEFT_OUT_$*) $(ARGS)
 	@echo "once more, with the index that the other build uses"
-	@BLOCKPOOL_EXPECT=$* .venv-$*/bin/python -m pytest -n $(JOBS) --index=$(OTHER_INDEX_$*) $(TESTS_OF_POOLS)
+	@BLOCKPOOL_EXPECT=$* .venv-$*/bin/python $(PYTEST) --index=$(OTHER_INDEX_$*) $(TESTS_OF_INDEX)
 
 # vLLM with all that it needs, in an environment of its own for each version (tests/vllm/environment.py); ours beside
 # it, once per build; and vLLM's own tests, which are fetched and never kept.
@@ -190,10 +204,10 @@ test-vllm: $(BUILD)/vllm-tests.ok $(BUILD)/vllm-current-tests.ok
 	  $(MAKE) $(BUILD)/with-vllm-$$build.ok || { status=1; continue; }; \
 	  echo "== tests with vLLM $(PEER_VERSION), $$build build"; \
 	  PYTHONPATH=$(BUILD)/with-vllm-$$build BLOCKPOOL_EXPECT=$$build BLOCKPOOL_VLLM_TESTS=$(BUILD)/vllm-tests \
-	    $(VLLM_PYTHON) -m pytest -n $(JOBS) tests/vllm $(ARGS) || status=1; \
+	    $(VLLM_PYTHON) $(PYTEST) tests/vllm $(ARGS) || status=1; \
 	  echo "== tests with vLLM $(CURRENT_VLLM), $$build build"; \
 	  PYTHONPATH=$(BUILD)/with-vllm-$$build BLOCKPOOL_EXPECT=$$build BLOCKPOOL_VLLM_TESTS=$(BUILD)/vllm-current-tests \
-	    $(CURRENT_PYTHON) -m pytest -n $(JOBS) tests/vllm/drop_in $(ARGS) || status=1; \
+	    $(CURRENT_PYTHON) $(PYTEST) tests/vllm/drop_in $(ARGS) || status=1; \
 	done; exit $$status
 
 bench-vllm:
@@ -204,12 +218,14 @@ bench-vllm:
 	  done; \
 	done; exit $$status
 
-# Builds both distributions afresh, installs the wheel alone in a new environment, and runs the
-# tests from a folder that has everything but src/. Insists on the compile when there is a compiler.
+# Installs the wheel of `make test` (the compiled one when there is a compiler) alone in a new environment, and runs
+# $(TESTS_OF_WHEEL) from a folder that has everything but src/; ARGS is added.
 wheel-test: .venv-interpreted/installed.ok
 	@rm -rf $(BUILD)/dist $(BUILD)/tree .venv-wheel
-	$(call quietly,building sdist and wheel,\
-	  BLOCKPOOL_COMPILE=$(COMPILE) .venv-interpreted/bin/python -m build --outdir $(BUILD)/dist .,dist)
+	@build=$$($(HAS_COMPILER) && echo compiled || echo interpreted); $(MAKE) $(BUILD)/wheel-$$build.ok && \
+	  mkdir -p $(BUILD)/dist && cp $(BUILD)/wheel-$$build/*.whl $(BUILD)/dist/
+	$(call quietly,building the source distribution of the tests as well,\
+	  .venv-interpreted/bin/python -m build --sdist --outdir $(BUILD)/dist .,dist)
 	$(call quietly,installing the wheel in a clean environment,\
 	  $(PYTHON) -m venv .venv-wheel && wheel=$$(ls $(BUILD)/dist/*.whl) && \
 	  .venv-wheel/bin/python -m pip install --upgrade pip && .venv-wheel/bin/python -m pip install "$$wheel[$(EXTRAS)]",wheel-venv)
@@ -221,7 +237,7 @@ wheel-test: .venv-interpreted/installed.ok
 	  BLOCKPOOL_DIST="$$here/$(BUILD)/dist" \
 	  BLOCKPOOL_TRACES="$${BLOCKPOOL_TRACES:-$$here/../shared/traces}" \
 	  BLOCKPOOL_PEER="$${BLOCKPOOL_PEER-$$(test -d $$here/$(BUILD)/peer && echo $$here/$(BUILD)/peer)}" \
-	  HYPOTHESIS_PROFILE=dev $$here/.venv-wheel/bin/python -m pytest -n $(JOBS) $(ARGS)
+	  HYPOTHESIS_PROFILE=dev $$here/.venv-wheel/bin/python $(PYTEST) $(TESTS_OF_WHEEL) $(ARGS)
 
 # --- the rest ---------------------------------------------------------------------------------
 

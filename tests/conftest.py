@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import gzip
+import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,9 @@ from hypothesis import HealthCheck, settings
 import blockpool
 from benchmarks import peer as peer_module
 from blockpool.core import block_map
+from blockpool.trace.demo import DEMO_TRACE
+
+from .second_build import leave_out
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -40,11 +46,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--index", choices=("dict", "packed"), help="the index that pools get, instead of this build's own"
     )
+    parser.addoption(
+        "--second-build",
+        action="store_true",
+        help="leave out what has been shown on the first (second_build.py)",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--index") is not None:
         block_map.PACKED = config.getoption("--index") == "packed"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--second-build"):
+        leave_out(config, items)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay until the end: no collection need look at them again, and some tests ask for many."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> list[str]:
@@ -74,3 +96,12 @@ def peer() -> peer_module.Peer:
     if reason is not None:
         pytest.skip(reason)
     return peer_module.load()
+
+
+@pytest.fixture(scope="session")
+def small_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the first 100 requests of the bundled trace, where its own numbers do not matter."""
+    path = tmp_path_factory.mktemp("demo") / "small-demo"
+    with gzip.open(DEMO_TRACE) as demo:
+        path.write_bytes(b"".join(itertools.islice(demo, 100)))
+    return path

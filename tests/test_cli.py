@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import blockpool
-from blockpool.trace.demo import DEMO_TRACE
 
 from .cli_support import REPLAY_DEMO, invoke, invoke_json, on_terminal, run
 
@@ -83,19 +82,23 @@ def test_refused_requests_are_told_with_both_numbers() -> None:
     assert max(map(len, output.splitlines())) <= 80
 
 
-def test_details_say_whose_they_are_and_rates_what_they_are_of() -> None:
-    output = invoke("replay", "demo", "--blocks", "500,30k", "--jobs", "1").stdout
-    assert "details: pool of 500 blocks" in output
-    assert "Rates are over the requests that were played" in output
-    assert "Rates are" not in invoke("replay", "demo", "--blocks", "800,30k", "--jobs", "1").stdout
-    assert "details" not in invoke("replay", "demo", "--blocks", "500").stdout
+def test_details_say_whose_they_are_and_rates_what_they_are_of(small_demo: Path) -> None:
+    def output(sizes: str) -> str:
+        jobs = ["--jobs", "1"] if "," in sizes else []
+        shown: str = invoke("replay", str(small_demo), "--blocks", sizes, *jobs).stdout
+        return shown
+
+    assert "details: pool of 400 blocks" in output("400,30k")
+    assert "Rates are over the requests that were played" in output("400,30k")
+    assert "Rates are" not in output("800,30k")
+    assert "details" not in output("400")
 
 
-def test_a_pool_that_never_evicts_has_no_residency() -> None:
-    output = invoke("replay", "demo", "--blocks", "60k").stdout
+def test_a_pool_that_never_evicts_has_no_residency(small_demo: Path) -> None:
+    output = invoke("replay", str(small_demo), "--blocks", "60k").stdout
     assert "residency: no block was evicted" in output
     assert "lifetime" not in output
-    assert "samples" in invoke(*REPLAY_DEMO).stdout
+    assert "samples" in invoke("replay", str(small_demo), "--blocks", "800").stdout
 
 
 def test_settings_are_told() -> None:
@@ -174,8 +177,9 @@ def test_memory_as_size() -> None:
     assert report["results"][0]["blocks"] == 1024
 
 
-def test_check() -> None:
-    assert invoke_json(*REPLAY_DEMO[1:], "--check-every", "100")["settings"]["check_every"] == 100
+def test_check(small_demo: Path) -> None:
+    report = invoke_json(str(small_demo), "--blocks", "800", "--check-every", "100")
+    assert report["settings"]["check_every"] == 100
     lines = '{"token_ids":[1]}\n' * 3
     assert invoke_json("-", "--blocks", "5", "--check", input=lines)["settings"]["check_every"] == 1
 
@@ -197,10 +201,10 @@ def test_progress_on_a_terminal(sizes: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sizes", ["800", "800,900"])
 @pytest.mark.parametrize("window", ["all", "last-half"])
-def test_standard_input(sizes: str, window: str) -> None:
+def test_standard_input(small_demo: Path, sizes: str, window: str) -> None:
     arguments = ["--blocks", sizes, "--window", window, "--json"]
-    piped = json.loads(run("replay", "-", *arguments, data=DEMO_TRACE.read_bytes()).stdout)
-    from_file = json.loads(run("replay", "demo", *arguments).stdout)
+    piped = json.loads(run("replay", "-", *arguments, data=small_demo.read_bytes()).stdout)
+    from_file = json.loads(run("replay", str(small_demo), *arguments).stdout)
     for one, other in zip(piped["results"], from_file["results"], strict=True):
         assert one["hit_tokens"] == other["hit_tokens"]
         assert one["occupancy"] == other["occupancy"]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from blockpool.trace.demo import DEMO_TRACE
 
 from .cli_support import invoke, invoke_json, run
 
@@ -19,13 +15,9 @@ pytest.importorskip("click.testing", reason="the extra cli is not installed")
 DEMO = ["replay", "demo", "--blocks", "3000", "--timed"]
 
 
-@pytest.fixture(scope="module")
-def small_demo(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A file with the first 100 requests of the bundled trace."""
-    path = tmp_path_factory.mktemp("demo") / "small"
-    with gzip.open(DEMO_TRACE) as demo:
-        path.write_bytes(b"".join(itertools.islice(demo, 100)))
-    return str(path)
+@pytest.fixture(name="small_demo")
+def name_of_small_demo(small_demo: Path) -> str:
+    return str(small_demo)
 
 
 def write(path: Path, *lines: dict[str, Any]) -> str:

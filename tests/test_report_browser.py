@@ -44,10 +44,10 @@ FLAGS = [
     "--disable-sync",
 ]
 KNOWN_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-REPORTS: dict[str, Callable[[], Any]] = {
+REPORTS: dict[str, Callable[[Path], Any]] = {
     "replay": replay_report,
     "curve": curve_report,
-    "plan": lambda: plan_report(replicas=3),
+    "plan": lambda trace: plan_report(trace, replicas=3),
     "timed": timed_report,
     "hostile": hostile_report,
 }
@@ -79,12 +79,12 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def files(tmp_path_factory: pytest.TempPathFactory, small_demo: Path) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("reports")
     found = {}
     for name, make in REPORTS.items():
         found[name] = folder / f"{name}.html"
-        found[name].write_bytes(render(make(), ORIGIN))
+        found[name].write_bytes(render(make(small_demo), ORIGIN))
     return found
 
 
@@ -142,6 +142,7 @@ COUNT_DRAWN = """
 """
 
 
+@pytest.mark.both_builds
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", REPORTS)
 def test_all_charts_are_drawn(watched: Watched, files: dict[str, Path], name: str, scheme: str) -> None:

@@ -22,6 +22,7 @@ def test_a_table_of_sizes() -> None:
     assert "attention" not in invoke("replay", "demo", "--blocks", "800").stdout
 
 
+@pytest.mark.both_builds
 def test_json() -> None:
     report = invoke_json("demo", "--blocks", "1500", "--attention", "sliding:1024")
     assert (report["settings"]["attention"], report["settings"]["rules"]) == ("sliding:1024", "engine")
@@ -31,6 +32,7 @@ def test_json() -> None:
     assert invoke_json("demo", "--blocks", "800")["settings"]["attention"] == "full"
 
 
+@pytest.mark.both_builds
 def test_timed_json() -> None:
     report = invoke_json("demo", "--blocks", "1500", "--attention", "sliding:1024", "--timed")
     (result,) = report["results"]
@@ -38,10 +40,10 @@ def test_timed_json() -> None:
     assert report["settings"]["attention"] == "sliding:1024"
 
 
-def test_a_report_explains_no_misses(tmp_path: Path) -> None:
+def test_a_report_explains_no_misses(tmp_path: Path, small_demo: Path) -> None:
     pytest.importorskip("altair", reason="the extra html is not installed")
     path = tmp_path / "report.html"
-    invoke("replay", "demo", "--blocks", "1500", "--attention", HYBRID, "--html", str(path))
+    invoke("replay", str(small_demo), "--blocks", "1500", "--attention", HYBRID, "--html", str(path))
     page = path.read_text(encoding="utf-8")
     assert HYBRID in page
     assert "Why prompt blocks missed" not in page

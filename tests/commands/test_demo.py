@@ -30,6 +30,7 @@ Outputs and logits are the same with and without caching, bit for bit.
 """
 
 
+@pytest.mark.both_builds
 def test_the_summary_is_the_same_every_time() -> None:
     done = run("demo", "engine")
     assert (done.returncode, done.stderr) == (0, b"")

@@ -31,6 +31,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.mark.both_builds
 def test_tables() -> None:
     output = invoke(*REPLAY_DEMO, "--explain").stdout
     assert "why blocks missed" in output

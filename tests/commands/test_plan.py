@@ -31,6 +31,7 @@ def plan_json(trace: str, *arguments: str) -> Any:
     return json.loads(invoke("plan", trace, *MODEL, *arguments, "--json").stdout)
 
 
+@pytest.mark.both_builds
 def test_one_replica() -> None:
     done = run("plan", "demo", *MODEL, "--prefill-rate", "1000")
     assert (done.returncode, done.stderr) == (0, b"")

@@ -1,10 +1,12 @@
 """Cases 12 and 17: work that must not grow with the pool, or only in proportion to the tokens.
 
-The interpreted build is measured by counting lines that run: the same on every machine, with a dict as the index. Both
-builds are measured in processor time of the thread, as the best of many rounds and with so wide a margin that
-only another order of growth can break it: a step that is linear in the pool would be 100 times slower, not 8.
+The interpreted build is measured by counting lines that run: the same on every machine, and exact but for the steps
+of a search in the packed index. Both builds are measured in processor time of the thread, as the best of many rounds
+and with so wide a margin that only another order of growth can break it: a step that is linear in the pool would be
+100 times slower, not 8.
 """
 
+import gc
 import random
 import sys
 import time
@@ -28,11 +30,16 @@ interpreted_only = pytest.mark.skipif(
 )
 
 
+def hash_of(number: int) -> bytes:
+    """One that differs in its last bytes, as digests do."""
+    return number.to_bytes(32, "big")
+
+
 def full_pool(size: int) -> BlockPool:
     """Every block of it idle and cached, each under a hash of its own."""
     pool = BlockPool(size + 1, True, 16)
     blocks = pool.get_new_blocks(size)
-    request = FakeRequest([i.to_bytes(32, "little") for i in range(size)])
+    request = FakeRequest([hash_of(i) for i in range(size)])
     pool.cache_full_blocks(request, blocks, 0, size, 16, 0)
     pool.free_blocks(reversed(blocks))
     assert tuple(pool.occupancy()) == (0, size, 0)
@@ -40,7 +47,7 @@ def full_pool(size: int) -> BlockPool:
 
 
 def lines_run(call: Callable[[], object]) -> int:
-    """How many lines of Python the call runs."""
+    """How many lines of Python the call runs; those that others run at a collection of garbage are not of it."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
@@ -50,17 +57,14 @@ def lines_run(call: Callable[[], object]) -> int:
         return trace
 
     before = sys.gettrace()
+    gc.disable()
     sys.settrace(trace)
     try:
         call()
     finally:
         sys.settrace(before)
+        gc.enable()
     return count
-
-
-def assert_no_growth(counts: list[int]) -> None:
-    """Equal numbers of lines with a dict; a search in the packed table is now somewhat longer, now shorter."""
-    assert max(counts) <= (2 if block_map.PACKED else 1) * min(counts)
 
 
 def best_time(call: Callable[[], object], rounds: int) -> int:
@@ -73,6 +77,14 @@ def best_time(call: Callable[[], object], rounds: int) -> int:
     return max(best, 1)
 
 
+def assert_equal_lines(counts: list[int]) -> None:
+    """To the line; searches in the packed index take a step more or less, by the luck of the seed."""
+    if block_map.PACKED:
+        assert max(counts) < 4 * min(counts)
+    else:
+        assert counts == [counts[0]] * len(counts)
+
+
 @interpreted_only
 def test_case_12_the_lines_of_an_eviction_do_not_grow_with_the_pool() -> None:
     counts = []
@@ -81,7 +93,7 @@ def test_case_12_the_lines_of_an_eviction_do_not_grow_with_the_pool() -> None:
         counts.append(lines_run(lambda pool=pool: pool.get_new_blocks(BATCH)))
         assert pool.num_evictions == BATCH
     assert counts[0] > BATCH
-    assert_no_growth(counts)
+    assert_equal_lines(counts)
 
 
 def test_case_12_the_time_of_an_eviction_does_not_grow_with_the_pool() -> None:
@@ -98,7 +110,7 @@ def test_freeing_touching_and_looking_up_do_not_grow_with_the_pool_either() -> N
     counts = []
     for size in SIZES:
         pool = full_pool(size)
-        hashes = [i.to_bytes(32, "little") for i in range(size // 2, size // 2 + BATCH)]
+        hashes = [hash_of(i) for i in range(size // 2, size // 2 + BATCH)]
         found = pool.find_longest_prefix(hashes, [0])[0]
         assert len(found) == BATCH
         counts.append(
@@ -111,8 +123,8 @@ def test_freeing_touching_and_looking_up_do_not_grow_with_the_pool_either() -> N
                 lines_run(lambda pool=pool: pool.get_usage()),
             ]
         )
-    for of_one_call in zip(*counts, strict=True):
-        assert_no_growth(list(of_one_call))
+    for counts_of_one_call in zip(*counts, strict=True):
+        assert_equal_lines(list(counts_of_one_call))
 
 
 def test_hashes_that_share_all_but_a_few_bytes_are_indexed_as_fast_as_others() -> None:

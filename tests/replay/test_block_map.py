@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -132,9 +133,9 @@ def test_the_last_bin_may_be_smaller() -> None:
     assert found.bin_size(83) == 1
 
 
-def test_pictures_are_made_only_when_asked_for() -> None:
-    assert replay("demo", 500).pictures is None
-    results = replay_many("demo", [500, 600], pictures=True, jobs=1)
+def test_pictures_are_made_only_when_asked_for(small_demo: Path) -> None:
+    assert replay(small_demo, 500).pictures is None
+    results = replay_many(small_demo, [500, 600], pictures=True, jobs=1)
     assert results[0].pictures is not None
     assert results[1].pictures is None
 

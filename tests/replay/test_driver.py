@@ -159,8 +159,8 @@ def peak_memory(path: Path, settings: ReplaySettings) -> int:
 @pytest.mark.parametrize("window", ["all", "last-half"])
 def test_memory_follows_the_pool_not_the_trace(tmp_path: Path, window: str) -> None:
     settings = ReplaySettings(window=window)
-    short = long_trace(tmp_path / "short", 600)
-    long = long_trace(tmp_path / "long", 6_000)
+    short = long_trace(tmp_path / "short", 200)
+    long = long_trace(tmp_path / "long", 2_000)
     peak_memory(short, settings)  # what is loaded on first use
     # Slack for buffers that come and go; ten times the requests would be megabytes more.
     assert peak_memory(long, settings) < peak_memory(short, settings) + 150_000

@@ -30,18 +30,18 @@ class DeadlyPath:
         return self.path
 
 
-def test_equal_to_one_by_one_in_the_given_order() -> None:
+def test_equal_to_one_by_one_in_the_given_order(small_demo: Path) -> None:
     settings = ReplaySettings(window="last-half")
     finished: list[int] = []
-    results = replay_many("demo", SIZES, settings, jobs=2, finished=finished.append)
+    results = replay_many(small_demo, SIZES, settings, jobs=2, finished=finished.append)
     assert finished == [1, 2, 3]
     for size, result in zip(SIZES, results, strict=True):
-        assert replace(result, seconds=0.0) == replace(replay("demo", size, settings), seconds=0.0)
+        assert replace(result, seconds=0.0) == replace(replay(small_demo, size, settings), seconds=0.0)
 
 
-def test_in_this_process() -> None:
+def test_in_this_process(small_demo: Path) -> None:
     finished: list[int] = []
-    results = replay_many("demo", SIZES, jobs=1, finished=finished.append)
+    results = replay_many(small_demo, SIZES, jobs=1, finished=finished.append)
     assert [result.blocks for result in results] == SIZES
     assert finished == [1, 2, 3]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,10 +24,10 @@ def console(width: int) -> tuple[io.StringIO, Any]:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_replay(width: int) -> None:
+def test_replay(small_demo: Path, width: int) -> None:
     from blockpool.replay.replay_tables import print_report
 
-    result = replay("demo", 500)
+    result = replay(small_demo, 400)
     large = replace(
         result,
         blocks=100_000_000,
@@ -40,19 +41,19 @@ def test_replay(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_curve(width: int) -> None:
+def test_curve(small_demo: Path, width: int) -> None:
     from blockpool.replay.curves.curve_tables import print_study
 
     file, narrow = console(width)
-    print_study(narrow, study("demo", blocks=[500], policies=["lru", "fifo"]))
+    print_study(narrow, study(small_demo, blocks=[400], policies=["lru", "fifo"]))
     assert "…" not in file.getvalue()
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_plan(width: int) -> None:
+def test_plan(small_demo: Path, width: int) -> None:
     from blockpool.replay.plans.plan_tables import print_plan
 
-    plan = plan_capacity("demo", load_model_shape("llama-3-8b"), PlanSettings(gpu_memory=80 * 2**30))
+    plan = plan_capacity(small_demo, load_model_shape("llama-3-8b"), PlanSettings(gpu_memory=80 * 2**30))
     file, narrow = console(width)
     print_plan(narrow, "demo", plan)
     assert "…" not in file.getvalue()

@@ -14,6 +14,7 @@ from blockpool.replay import ReplaySettings, curve
 from blockpool.replay.curves.curve_pass import MainPass, feed
 from blockpool.trace import TraceReader, TraceRequest
 
+from ...shares import share
 from ..test_golden import CONVERSATION
 from .curve_traces import FOLLOW_NOTHING, any_traces, id_traces, replayed, token_traces
 
@@ -24,6 +25,7 @@ def by_ids(*chains: list[int], tokens: int | None = None) -> list[TraceRequest]:
 
 @pytest.mark.parametrize("rules", ["trace", "engine"])
 @pytest.mark.parametrize("kind", ["tokens", "ids"])
+@share(2)
 @given(data=st.data())
 def test_equal_to_the_pool_at_every_capacity(rules: str, kind: str, data: st.DataObject) -> None:
     requests = data.draw(token_traces() if kind == "tokens" else id_traces())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 from blockpool.replay import (
@@ -24,7 +24,7 @@ from blockpool.replay.html.plan_page import plan_page
 from blockpool.replay.html.render import Origin, render
 from blockpool.replay.html.replay_page import replay_page
 from blockpool.replay.html.timed_page import timed_page
-from blockpool.trace import TraceReader, TraceRequest
+from blockpool.trace import TraceRequest
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 ORIGIN = Origin("blockpool replay demo --blocks 500", "1.2.3", False)
@@ -98,13 +98,13 @@ def parsed(content: bytes) -> Document:
     return document
 
 
-def replay_report(trace: str = "demo", blocks: tuple[int, ...] = (800, 2_000)) -> Page:
+def replay_report(trace: Path, blocks: tuple[int, ...] = (800, 2_000)) -> Page:
     settings = ReplaySettings(explain=True)
-    results = [replay("demo", size, settings, pictures=not number) for number, size in enumerate(blocks)]
-    return replay_page(trace, settings, results)
+    results = [replay(trace, size, settings, pictures=not number) for number, size in enumerate(blocks)]
+    return replay_page("demo", settings, results)
 
 
-def hostile_report() -> Page:
+def hostile_report(_: Path | None = None) -> Page:
     """Everything that can be named is named so."""
     requests = [
         TraceRequest(None, 32, 16, block_ids=[number % 7, 10 + number], session_id=HOSTILE * (1 + number % 2))
@@ -114,26 +114,26 @@ def hostile_report() -> Page:
     return replay_page(HOSTILE, settings, [replay(requests, 5, settings, pictures=True)])
 
 
-def timed_report(blocks: tuple[int, ...] = (1_500, 3_000), requests: int = 300) -> Page:
+def timed_report(trace: Path, blocks: tuple[int, ...] = (800, 3_000)) -> Page:
     timed, settings = TimedSettings(speed=2), ReplaySettings(rules="engine", explain=True)
-    trace = list(itertools.islice(TraceReader("demo"), requests))
     results = [
         replay_timed(trace, size, timed, settings, pictures=not number) for number, size in enumerate(blocks)
     ]
     return timed_page("demo", timed, settings, results)
 
 
-def curve_report(**options: Any) -> Page:
-    return curve_page(study("demo", **{"policies": ("lru", "fifo", "optimal"), **options}))
+def curve_report(trace: Path) -> Page:
+    return curve_page(study(trace, policies=("lru", "fifo", "optimal")))
 
 
-def plan_report(replicas: int = 1, policies: tuple[str, ...] = ("lru", "fifo", "optimal")) -> Page:
+def plan_report(
+    trace: Path, replicas: int = 1, policies: tuple[str, ...] = ("lru", "fifo", "optimal")
+) -> Page:
     settings = PlanSettings(
         gpu_memory=20 * 2**30, reserve=16 * 2**30, prefill_rate=9_000.0, replicas=replicas
     )
-    return plan_page(
-        "demo", plan_capacity("demo", load_model_shape("llama-3-8b"), settings, policies=policies)
-    )
+    plan = plan_capacity(trace, load_model_shape("llama-3-8b"), settings, policies=policies)
+    return plan_page("demo", plan)
 
 
 def document_of(page: Page) -> Document:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -53,8 +54,8 @@ def test_replay_answers_first(result: ReplayResult) -> None:
     assert names(page) == ["occupancy", "block-map", "residency"]
 
 
-def test_replay_of_several_sizes() -> None:
-    page = replay_report(blocks=(2_000, 800))
+def test_replay_of_several_sizes(small_demo: Path) -> None:
+    page = replay_report(small_demo, blocks=(2_000, 800))
     assert names(page) == ["sizes", "occupancy", "block-map", "misses", "residency"]
     rows = section(page, "sizes").tables[0].rows
     assert [row[0] for row in rows] == ["2,000", "800"]
@@ -147,11 +148,11 @@ def test_why_blocks_missed() -> None:
     assert cases.rows[0][1] == f"{misses.cases[0].missed_tokens:,}"
 
 
-def test_what_a_larger_pool_would_change() -> None:
+def test_what_a_larger_pool_would_change(small_demo: Path) -> None:
     """Known for sure only where requests come one after the other."""
     played = ReplaySettings(rules="engine", explain=True)
-    alone = miss_section(replay("demo", 500, played).misses)
-    together = miss_section(replay_timed("demo", 2_000, settings=played).misses)
+    alone = miss_section(replay(small_demo, 400, played).misses)
+    together = miss_section(replay_timed(small_demo, 800, settings=played).misses)
     few = [TraceRequest(None, 16, 16, token_ids=[number] * 16) for number in range(3)]
     new = miss_section(replay(few, 9, ReplaySettings(explain=True)).misses)
     assert alone is not None
@@ -189,8 +190,8 @@ def test_other_keys_are_told_apart() -> None:
     assert names[:3] == ["other key", "other key: lora", "other key: salt"]
 
 
-def test_misses_of_several_sizes_stand_side_by_side() -> None:
-    _, misses = section(replay_report(), "sizes").tables
+def test_misses_of_several_sizes_stand_side_by_side(small_demo: Path) -> None:
+    _, misses = section(replay_report(small_demo), "sizes").tables
     assert misses.headings[:2] == ("blocks", "missed tokens")
     assert [row[0] for row in misses.rows] == ["800", "2,000"]
 
@@ -258,9 +259,9 @@ def test_timed_that_played_nothing() -> None:
     assert names(page) == ["misses"]
 
 
-def test_curve_answers_with_the_knee() -> None:
-    page = curve_report()
-    found = study("demo")
+def test_curve_answers_with_the_knee(small_demo: Path) -> None:
+    page = curve_report(small_demo)
+    found = study(small_demo)
     knee = found.curve.at(found.knee)
     assert page.answer.startswith(f"{knee.capacity:,} blocks find {100 * knee.token_hit_rate:.2f}\u00a0%")
     assert any("best of all policies" in words for words in page.meaning)
@@ -270,8 +271,8 @@ def test_curve_answers_with_the_knee() -> None:
     assert (mark["mark"], mark["size"]) == ("knee", knee.capacity)
 
 
-def test_the_line_of_a_curve_is_the_curve() -> None:
-    curve = study("demo").curve
+def test_the_line_of_a_curve_is_the_curve(small_demo: Path) -> None:
+    curve = study(small_demo).curve
     points = curve_points(curve)
     assert 200 < len(points) <= 241
     assert points[0][0] == curve.largest_request_blocks
@@ -286,35 +287,35 @@ def test_a_curve_of_one_step_is_drawn() -> None:
     assert curve_points(curve([request])) == [(1, 0.0), (2, 0.0)]
 
 
-def test_a_sampled_curve_says_so() -> None:
-    page = curve_page(study("demo", one_in=4))
+def test_a_sampled_curve_says_so(small_demo: Path) -> None:
+    page = curve_page(study(small_demo, one_in=4))
     assert "about" in page.answer
     assert "token hit rate within" in page.sections[0].tables[0].headings
     assert any(fact.value.startswith("estimated from one of 4 blocks") for fact in page.settings)
 
 
-def test_plan_marks_its_sizes() -> None:
-    page = plan_report()
+def test_plan_marks_its_sizes(small_demo: Path) -> None:
+    page = plan_report(small_demo)
     assert page.answer.startswith("2,048 blocks fit, and find ")
     (chart,) = page.sections[0].charts
     assert {row["mark"] for row in chart.spec["datasets"]["marks"]} == {"planned", "twice", "knee"}
     assert len(page.sections[0].tables) == 2
-    assert len(plan_report(policies=()).sections[0].tables) == 1
+    assert len(plan_report(small_demo, policies=()).sections[0].tables) == 1
 
 
-def test_plan_draws_the_other_policies_of_a_single_replica() -> None:
-    (chart,) = plan_report().sections[0].charts
+def test_plan_draws_the_other_policies_of_a_single_replica(small_demo: Path) -> None:
+    (chart,) = plan_report(small_demo).sections[0].charts
     block_gib = 2 / 1024
     rows = [row for row in chart.spec["datasets"]["points"] if row["line"] == "optimum"]
     sizes = [round(row["size"] / block_gib) for row in rows]
-    found = study("demo", blocks=sizes, policies=("optimal",))
+    found = study(small_demo, blocks=sizes, policies=("optimal",))
     expected = {row.point.capacity: row.others[0].hit_tokens / row.point.prompt_tokens for row in found.rows}
     assert [row["rate"] for row in rows] == [expected[size] for size in sizes]
     assert 2_048 in sizes
 
 
-def test_plan_of_several_replicas_has_a_line_and_a_table_for_each_routing() -> None:
-    page = plan_report(replicas=3)
+def test_plan_of_several_replicas_has_a_line_and_a_table_for_each_routing(small_demo: Path) -> None:
+    page = plan_report(small_demo, replicas=3)
     (chart,) = page.sections[0].charts
     assert {row["line"] for row in chart.spec["datasets"]["steps"]} == {"random routing", "affine routing"}
     assert len(page.sections[0].tables) == 2

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -38,8 +39,8 @@ MAX_BYTES = 2_000_000
 
 
 @pytest.fixture(scope="module", params=PAGES)
-def content(request: pytest.FixtureRequest) -> bytes:
-    return render(PAGES[request.param](), ORIGIN)
+def content(request: pytest.FixtureRequest, small_demo: Path) -> bytes:
+    return render(PAGES[request.param](small_demo), ORIGIN)
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,7 @@ def document(content: bytes) -> Document:
     return parsed(content)
 
 
+@pytest.mark.both_builds
 def test_is_small(content: bytes) -> None:
     assert len(content) < MAX_BYTES
 
@@ -64,9 +66,9 @@ def many_sizes(report: Page) -> Page:
 
 
 @pytest.mark.parametrize("name", ["replay", "curve"])
-def test_stays_small_whatever_was_asked_for(name: str) -> None:
+def test_stays_small_whatever_was_asked_for(small_demo: Path, name: str) -> None:
     command = "blockpool replay demo --blocks " + ",".join(map(str, range(1, 20_000)))
-    content = render(many_sizes(PAGES[name]()), replace(ORIGIN, command=command))
+    content = render(many_sizes(PAGES[name](small_demo)), replace(ORIGIN, command=command))
     assert len(content) < MAX_BYTES
     document = parsed(content)
     assert all(len(rows) == 1 + MAX_ROWS for rows in document.tables().values())
@@ -74,16 +76,16 @@ def test_stays_small_whatever_was_asked_for(name: str) -> None:
     assert sum(element.text == words for element in document.all("p")) == len(document.tables())
 
 
-def test_a_line_of_thousands_of_sizes() -> None:
-    first, second = (play("demo", blocks, ReplaySettings()) for blocks in (800, 900))
+def test_a_line_of_thousands_of_sizes(small_demo: Path) -> None:
+    first, second = (play(small_demo, blocks, ReplaySettings()) for blocks in (800, 900))
     results = [first, *(replace(second, blocks=801 + number) for number in range(5_000))]
     document = parsed(render(replay_page("demo", ReplaySettings(), results), ORIGIN))
     points = document.drawing()["charts"][0]["spec"]["datasets"]["points"]
     assert (len(points), points[0]["size"], points[-1]["size"]) == (MAX_ROWS, 800, 5_800)
 
 
-def test_sizes_that_mean_something_stay() -> None:
-    page = curve_page(study("demo", blocks=list(range(4_000, 6_000))))
+def test_sizes_that_mean_something_stay(small_demo: Path) -> None:
+    page = curve_page(study(small_demo, blocks=list(range(1_500, 3_500))))
     shown = document_of(page).tables()["Hits at chosen sizes"]
     assert len(shown) == 1 + MAX_ROWS
     why = " ".join(row[-1] for row in shown)
@@ -216,7 +218,7 @@ def test_hostile_values_in_charts_stay_data() -> None:
     assert b"<script>window" not in content
 
 
-def test_equal_input_gives_equal_files() -> None:
-    page = plan_report()
-    assert render(page, ORIGIN) == render(plan_report(), ORIGIN)
+def test_equal_input_gives_equal_files(small_demo: Path) -> None:
+    page = plan_report(small_demo)
+    assert render(page, ORIGIN) == render(plan_report(small_demo), ORIGIN)
     assert document_of(page).all("h1")[0].text == page.answer

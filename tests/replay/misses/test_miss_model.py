@@ -12,6 +12,7 @@ from blockpool.core.extra_keys import MultiModalInput
 from blockpool.replay import REASONS, MissReport, PoolRun, ReplaySettings
 from blockpool.trace import TraceRequest
 
+from ...shares import share
 from ..curves.curve_traces import FOLLOW_NOTHING, id_traces, token_traces
 from .miss_model import MissModel, Verdict
 
@@ -94,6 +95,7 @@ class Recorded:
 
 @pytest.mark.parametrize("rules", ["trace", "engine"])
 @pytest.mark.parametrize("kind", KINDS)
+@share(4)
 @given(data=st.data())
 def test_every_block_as_the_model_says(rules: str, kind: str, data: st.DataObject) -> None:
     requests = data.draw(timed(KINDS[kind]))
@@ -110,6 +112,7 @@ def test_every_block_as_the_model_says(rules: str, kind: str, data: st.DataObjec
 
 @pytest.mark.parametrize("rules", ["trace", "engine"])
 @pytest.mark.parametrize("kind", KINDS)
+@share(4)
 @given(data=st.data())
 def test_sums_are_the_misses_of_the_replay(rules: str, kind: str, data: st.DataObject) -> None:
     requests = data.draw(timed(KINDS[kind]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,6 +131,6 @@ def test_the_demo_has_pictures_that_change_no_number() -> None:
     assert sum(bar.numbers for bar in pictured.pictures.histograms.idle) == pictured.residency.idle.samples
 
 
-def test_of_several_sizes_the_first_has_pictures() -> None:
-    results = replay_timed_many("demo", [3_000, 2_900], pictures=True, jobs=2)
+def test_of_several_sizes_the_first_has_pictures(small_demo: Path) -> None:
+    results = replay_timed_many(small_demo, [3_000, 2_900], pictures=True, jobs=2)
     assert [result.pictures is not None for result in results] == [True, False]

@@ -23,23 +23,14 @@ from blockpool.replay import (
 )
 from blockpool.replay.timed import timed_driver
 from blockpool.trace import TraceReader, TraceRequest, generate
-from blockpool.trace.demo import DEMO_TRACE, demo_requests
+from blockpool.trace.demo import demo_requests
 
 
 def timed(trace: Any, blocks: int, settings: ReplaySettings | None = None, **fields: Any) -> TimedResult:
     return replay_timed(trace, blocks, TimedSettings(**fields), settings, perf_counter=lambda: 0.0)
 
 
-SMALL = 100
-
-
-@pytest.fixture(scope="module")
-def small_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with the first requests of the bundled trace."""
-    path = tmp_path_factory.mktemp("demo") / "small"
-    with gzip.open(DEMO_TRACE) as demo:
-        path.write_bytes(b"".join(itertools.islice(demo, SMALL)))
-    return path
+SMALL = 100  # requests of `small_demo`
 
 
 def far_apart(requests: Iterator[TraceRequest]) -> list[TraceRequest]:

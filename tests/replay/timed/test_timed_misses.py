@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from blockpool.replay import REASONS, MissReport, ReplaySettings, TimedSettings, replay, replay_timed
 from blockpool.trace import TraceReader, TraceRequest, generate
 
+from ...shares import share
 from ..misses.test_miss_model import KINDS
 from .test_scheduler import ENGINES, FORMS, RATES, Drawn, Engine, Told, drawn_requests, play
 
@@ -66,6 +67,7 @@ def test_sums_are_the_misses_of_first_admissions(
 
 
 @pytest.mark.parametrize("kind", ["tokens", "images"])
+@share(2)
 @given(data=st.data())
 def test_sums_with_extra_keys(kind: str, data: st.DataObject) -> None:
     """Outputs are indexed block by block, under LoRA, salts and images."""
@@ -81,6 +83,7 @@ def test_sums_with_extra_keys(kind: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("rules", ["engine", "trace"])
 @pytest.mark.parametrize("kind", KINDS)
+@share(4)
 @given(data=st.data())
 def test_one_at_a_time_has_the_reasons_of_replay(rules: str, kind: str, data: st.DataObject) -> None:
     """Of requests that are far apart; a timed replay holds outputs and so equals it for prompts alone."""
@@ -101,6 +104,7 @@ def test_one_at_a_time_has_the_reasons_of_replay(rules: str, kind: str, data: st
     assert timed.evicted.requests_ago == alone.evicted.requests_ago
 
 
+@pytest.mark.both_builds
 def test_demo_trace() -> None:
     result = replay_timed("demo", 2_000, settings=ReplaySettings(rules="engine", explain=True))
     report = report_of(result)
