@@ -24,6 +24,8 @@ COMPILED_MODULES = (
     "build",
     "chains",
     "dict_index",
+    "digests",
+    "direct_chains",
     "encoding",
     "event_log",
     "event_writer",
