@@ -19,6 +19,9 @@ from blockpool.core.encoding import CborTokens, cbor_head, cbor_value, pickle_bl
 
 Form: TypeAlias = Literal["pickle", "cbor", "raw"]
 Keys: TypeAlias = tuple[object, ...] | None
+Run: TypeAlias = tuple[int, int, Keys]
+"""Blocks start … stop - 1, and the canonical extra keys that each of them has."""
+
 Chain: TypeAlias = Callable[[Digest, bytes, bytes, int, int, int, Keys], list[bytes]]
 
 _cbor_tokens = CborTokens()

@@ -7,15 +7,15 @@ in between takes more time than it saves.
 from __future__ import annotations
 
 import sys
-from typing import Final, cast
+from typing import Final, cast, final
 
 from librt.strings import read_i32_le, read_i64_le
 from mypy_extensions import i64
 
-from blockpool.core.chains import Keys
+from blockpool.core.chains import Form, Keys, Run
 from blockpool.core.digests import Digest, blake2b_digest, sha256_digest
 from blockpool.core.encoding import cbor_value, pickle_tail, raw_tail
-from blockpool.core.tokens import MAX_TOKEN_ID, pack_list
+from blockpool.core.tokens import MAX_TOKEN_ID, are_token_ids, pack_list
 from blockpool.core.writers import (
     MAX_WRITTEN,
     MIN_WRITTEN,
@@ -30,78 +30,130 @@ _SHA256: Final = 1
 _BLAKE2B: Final = 2
 
 
-def hash_directly(
-    form: str,
-    digest: Digest,
-    parent: bytes,
-    tokens: list[object] | bytes,
-    size: int,
-    runs: list[tuple[int, int, Keys]],
-) -> list[bytes] | None:
-    """One hash per block.
+@final
+class DirectChains:
+    """Hashes chains of blocks of one serialised form with one digest function."""
 
-    Args:
-        form: "pickle", "cbor" or "raw".
-        digest: Of `digests`.
-        parent: Hash of the block before the first.
-        tokens: As `token_values` gives them.
-        size: Tokens per block, at least 1.
-        runs: Ranges start … stop - 1 of blocks, one joining the next, with the canonical extra keys that they have.
+    def __init__(self, form: Form, digest: Digest) -> None:
+        self._pickled: bool = form == "pickle"
+        self._raw: bool = form == "raw"
+        self._digest: Digest = digest
+        self._known: int = 0
+        if digest is sha256_digest:
+            self._known = _SHA256
+        elif digest is blake2b_digest:
+            self._known = _BLAKE2B
 
-    Returns:
-        None if no writer can write such blocks.
+    def hash(
+        self, parent: bytes, tokens: list[object] | bytes, size: int, runs: list[Run]
+    ) -> list[bytes] | None:
+        """One hash per block.
 
-    Raises:
-        ArgumentError, ConfigError: As `pack_tokens`.
-    """
-    tails = [_tail(form, keys, size) for _, _, keys in runs]
-    writer = _writer(form, size, len(parent), tails)
-    if writer is None:
-        return None
-    stops = [stop for _, stop, _ in runs]
-    if isinstance(tokens, list):
-        hashes = _hash_list(writer, digest, parent, tokens, tails, stops)
-        if hashes is not None:
-            return hashes
-        tokens = pack_list(tokens)  # integers of another type, or the error
-    return _hash_packed(writer, digest, parent, tokens, tails, stops)
+        Args:
+            parent: Hash of the block before the first.
+            tokens: As `token_values` gives them.
+            size: Tokens per block, at least 1.
+            runs: Ranges start … stop - 1 of blocks, one joining the next, with the canonical extra keys that they have.
+
+        Returns:
+            None if no writer writes such blocks.
+
+        Raises:
+            ArgumentError, ConfigError: As `pack_tokens`.
+        """
+        if not runs and isinstance(tokens, list) and are_token_ids(tokens):
+            return []
+        tails: list[bytes] = []
+        stops: list[int] = []
+        longest: i64 = 0
+        for _start, stop, keys in runs:
+            tail = self._tail(keys, size)
+            tails.append(tail)
+            stops.append(stop)
+            length: i64 = len(tail)
+            if length > longest:
+                longest = length
+        writer = self._writer(size, len(parent), longest)
+        if writer is None:
+            return None
+        if isinstance(tokens, list):
+            chain = _Chain(writer, self._digest, self._known, parent, tails, stops)
+            if _hash_list(chain, writer, tokens):
+                return chain.hashes
+            tokens = pack_list(tokens)  # integers of another type, or the error
+        chain = _Chain(writer, self._digest, self._known, parent, tails, stops)
+        _hash_packed(chain, writer, tokens)
+        return chain.hashes
+
+    def _tail(self, keys: Keys, size: int) -> bytes:
+        if self._raw:
+            return raw_tail(keys, size)
+        return pickle_tail(keys) if self._pickled else cbor_value(keys)
+
+    def _writer(self, size: int, parent_size: int, longest_tail: i64) -> BlockWriter | None:
+        if self._pickled:
+            fits = MIN_WRITTEN <= size <= MAX_WRITTEN and longest_tail <= MAX_WRITTEN
+            return PickleWriter(size) if fits else None
+        if not self._raw:
+            return CborWriter(size)
+        if longest_tail or size % 2 or parent_size % 8 or sys.byteorder != "little":
+            return RawWriter(size)
+        return RawWordsWriter(size, parent_size // 8)
 
 
-def _tail(form: str, keys: Keys, size: int) -> bytes:
-    if form == "pickle":
-        return pickle_tail(keys)
-    return cbor_value(keys) if form == "cbor" else raw_tail(keys, size)
+@final
+class _Chain:
+    """The hashes so far, and what the next block needs."""
+
+    def __init__(
+        self,
+        writer: BlockWriter,
+        digest: Digest,
+        known: int,
+        parent: bytes,
+        tails: list[bytes],
+        stops: list[int],
+    ) -> None:
+        self.hashes: list[bytes] = []
+        self._writer: BlockWriter = writer
+        self._digest: Digest = digest
+        self._known: int = known
+        self._parent: bytes = parent
+        self._tails: list[bytes] = tails
+        self._stops: list[int] = stops
+        self._tail: bytes = b""
+        self._run: i64 = 0  # number of the next run
+        self._left: i64 = 0  # blocks of this one
+
+    def add_block(self) -> bool:
+        """Hashes the block whose tokens the writer has; false if there are no more to hash, and this is none."""
+        if not self._left and not self._next_run():
+            return False
+        self._left -= 1
+        data = self._writer.block(self._parent, self._tail)
+        if self._known == _BLAKE2B:
+            block_hash = blake2b_digest(data)
+        else:
+            block_hash = sha256_digest(data) if self._known == _SHA256 else self._digest(data)
+        self._parent = block_hash
+        self.hashes.append(block_hash)
+        return True
+
+    def _next_run(self) -> bool:
+        run = self._run
+        if run == len(self._stops):
+            return False
+        self._tail = self._tails[run]
+        self._left = self._stops[run] - len(self.hashes)
+        self._run = run + 1
+        return True
 
 
-def _writer(form: str, size: int, parent_size: int, tails: list[bytes]) -> BlockWriter | None:
-    if form == "pickle":
-        short = MIN_WRITTEN <= size <= MAX_WRITTEN and max(map(len, tails), default=0) <= MAX_WRITTEN
-        return PickleWriter(size) if short else None
-    if form == "cbor":
-        return CborWriter(size)
-    if size % 2 or parent_size % 8 or any(tails) or sys.byteorder != "little":
-        return RawWriter(size)
-    return RawWordsWriter(size, parent_size // 8)
-
-
-def _hash_list(
-    writer: BlockWriter,
-    digest: Digest,
-    parent: bytes,
-    tokens: list[object],
-    tails: list[bytes],
-    stops: list[int],
-) -> list[bytes] | None:
-    """`hash_directly`; None if one of the tokens is out of range or not of type int."""
-    hashes: list[bytes] = []
+def _hash_list(chain: _Chain, writer: BlockWriter, tokens: list[object]) -> bool:
+    """False if one of the tokens is out of range or not of type int."""
     words = writer.words
     first = writer.first
     size = writer.size
-    known = _known(digest)
-    tail = b""
-    run: i64 = 0
-    block: i64 = 0
-    stop: i64 = 0
     place: i64 = 0  # in the block
     low: i64 = 0  # the token before, if it waits for its other half
     seen: i64 = 0  # all bits that any token has
@@ -117,64 +169,29 @@ def _hash_list(
                 if size & 1:
                     words[first + (place >> 1)] = low
                 if seen < 0 or seen > MAX_TOKEN_ID:
-                    return None
-                if block == stop:
-                    if run == len(stops):
-                        break
-                    stop, tail = stops[run], tails[run]
-                    run += 1
-                data = writer.block(parent, tail)
-                if known == _SHA256:
-                    parent = sha256_digest(data)
-                else:
-                    parent = blake2b_digest(data) if known == _BLAKE2B else digest(data)
-                hashes.append(parent)
-                block += 1
+                    return False
+                if not chain.add_block():
+                    break
                 place = 0
     except (OverflowError, TypeError, ValueError):  # beyond 64 bits, or no integer
-        return None
-    return hashes if 0 <= seen <= MAX_TOKEN_ID else None
+        return False
+    return 0 <= seen <= MAX_TOKEN_ID
 
 
-def _hash_packed(
-    writer: BlockWriter,
-    digest: Digest,
-    parent: bytes,
-    packed: bytes,
-    tails: list[bytes],
-    stops: list[int],
-) -> list[bytes]:
-    """`hash_directly`."""
-    hashes: list[bytes] = []
+def _hash_packed(chain: _Chain, writer: BlockWriter, packed: bytes) -> None:
     words = writer.words
-    known = _known(digest)
-    offset: i64 = 0
-    block: i64 = 0
-    for run in range(len(stops)):
-        stop: i64 = stops[run]
-        tail = tails[run]
-        while block < stop:
-            end = offset + 4 * writer.size
-            word = writer.first
-            while offset + 8 <= end:
-                words[word] = read_i64_le(packed, offset)
-                word += 1
-                offset += 8
-            if offset < end:
-                words[word] = i64(read_i32_le(packed, offset)) & MAX_TOKEN_ID
-                offset += 4
-            data = writer.block(parent, tail)
-            if known == _SHA256:
-                parent = sha256_digest(data)
-            else:
-                parent = blake2b_digest(data) if known == _BLAKE2B else digest(data)
-            hashes.append(parent)
-            block += 1
-    return hashes
-
-
-def _known(digest: Digest) -> int:
-    """Which of the functions that the compiler can call directly; 0 for none."""
-    if digest is sha256_digest:
-        return _SHA256
-    return _BLAKE2B if digest is blake2b_digest else 0
+    end: i64 = len(packed)
+    width = 4 * writer.size
+    start: i64 = 0
+    while start + width <= end:
+        stop = start + width
+        offset = start
+        word = writer.first
+        while offset + 8 <= stop:
+            words[word] = read_i64_le(packed, offset)
+            word += 1
+            offset += 8
+        if offset < stop:
+            words[word] = i64(read_i32_le(packed, offset)) & MAX_TOKEN_ID
+        chain.add_block()
+        start = stop

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple, cast, final
 
 from blockpool.core.arguments import as_bytes, as_choice, as_list, as_size, random_seed
 from blockpool.core.build import COMPILED
-from blockpool.core.chains import CHAINS, Form, Keys
+from blockpool.core.chains import CHAINS, Form, Run
 from blockpool.core.digests import Digest, blake2b_digest, sha256_digest, xxh3_digest
-from blockpool.core.direct_chains import hash_directly
+from blockpool.core.direct_chains import DirectChains
 from blockpool.core.encoding import cbor_value
 from blockpool.core.extra_keys import KEY_SCHEMAS, canonical_keys
 from blockpool.core.tokens import pack_list, token_values
@@ -86,6 +86,7 @@ class BlockHasher:
         form, digest = _ALGORITHMS[self.algorithm]
         self._form: str = form
         self._digest: Digest = xxh3_digest(self.algorithm) if digest is None else digest
+        self._direct: DirectChains | None = DirectChains(form, self._digest) if COMPILED else None
         self.digest_size: int = len(self._digest(b""))
         if seed is None:
             self.none_hash: bytes = random_seed(random_bytes, NONE_HASH_BYTES)
@@ -159,11 +160,9 @@ class BlockHasher:
         runs = _runs_of_keys(extra_keys, _count(tokens) // self.block_size)
         return cast("list[BlockHash]", self._hash(parent, tokens, self.block_size, runs))
 
-    def _hash(
-        self, parent: bytes, tokens: list[object] | bytes, size: int, runs: list[tuple[int, int, Keys]]
-    ) -> list[bytes]:
-        if COMPILED:
-            written = hash_directly(self._form, self._digest, parent, tokens, size, runs)
+    def _hash(self, parent: bytes, tokens: list[object] | bytes, size: int, runs: list[Run]) -> list[bytes]:
+        if self._direct is not None:
+            written = self._direct.hash(parent, tokens, size, runs)
             if written is not None:
                 return written
         packed = pack_list(tokens) if isinstance(tokens, list) else tokens
@@ -196,7 +195,7 @@ def _count(tokens: list[object] | bytes) -> int:
     return len(tokens) if isinstance(tokens, list) else len(tokens) // 4
 
 
-def _runs_of_keys(extra_keys: object, count: int) -> list[tuple[int, int, Keys]]:
+def _runs_of_keys(extra_keys: object, count: int) -> list[Run]:
     """Ranges start … stop - 1 of blocks that have the same extra keys."""
     if extra_keys is None:
         return [(0, count, None)] if count else []
@@ -205,7 +204,7 @@ def _runs_of_keys(extra_keys: object, count: int) -> list[tuple[int, int, Keys]]
         raise ConfigError(
             "extra_keys", len(entries), f"one entry per full block is needed, there are {count}"
         )
-    runs: list[tuple[int, int, Keys]] = []
+    runs: list[Run] = []
     start = 0
     for stop in range(1, count + 1):
         if stop == count or entries[stop] is not entries[start]:

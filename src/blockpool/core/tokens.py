@@ -111,6 +111,17 @@ def _packed_buffer(memory: bytes, signed: bool, width: int) -> bytes | None:
     return bytes(packed)
 
 
+def are_token_ids(values: list[object]) -> bool:
+    """Whether all are of type int and in range. Compiled only: interpreted, other types pass for int."""
+    seen: i64 = 0  # all bits that any of them has
+    try:
+        for token in cast("list[i64]", values):  # straight to a machine word
+            seen |= token
+    except (OverflowError, TypeError, ValueError):  # beyond 64 bits, or no integer
+        return False
+    return 0 <= seen <= MAX_TOKEN_ID
+
+
 def _bad_token(values: list[object]) -> ConfigError:
     """The error for the first value that is no token id."""
     for position, value in enumerate(values):
