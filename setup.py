@@ -17,6 +17,7 @@ from setuptools import setup
 # subclass an abstract collection.
 COMPILED_MODULES = (
     "arguments",
+    "blake2b",
     "block",
     "block_hash",
     "block_map",

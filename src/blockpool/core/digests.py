@@ -17,7 +17,9 @@ new_sha256: Final[Callable[[], Any]] = _SHA256.copy
 _update_sha256: Final[Callable[[Any, Any], None]] = type(_SHA256).update
 _finish_sha256: Final[Callable[[Any], bytes]] = type(_SHA256).digest
 
-_BLAKE2B: Final[Any] = blake2b(digest_size=32, person=b"blockpool raw 1")
+BLAKE2B_BYTES: Final = 32
+BLAKE2B_PERSON: Final = b"blockpool raw 1"
+_BLAKE2B: Final[Any] = blake2b(digest_size=BLAKE2B_BYTES, person=BLAKE2B_PERSON)
 new_blake2b: Final[Callable[[], Any]] = _BLAKE2B.copy
 _update_blake2b: Final[Callable[[Any, Any], None]] = blake2b.update
 _finish_blake2b: Final[Callable[[Any], bytes]] = blake2b.digest

@@ -12,6 +12,7 @@ from typing import Final, cast, final
 from librt.strings import read_i32_le, read_i64_le
 from mypy_extensions import i64
 
+from blockpool.core.blake2b import Blake2bBlocks
 from blockpool.core.chains import Form, Keys, Run
 from blockpool.core.digests import Digest, blake2b_digest, sha256_digest
 from blockpool.core.encoding import cbor_value, pickle_tail, raw_tail
@@ -98,6 +99,8 @@ class DirectChains:
             return CborWriter(size)
         if longest_tail or size % 2 or parent_size % 8 or sys.byteorder != "little":
             return RawWriter(size)
+        if self._known == _BLAKE2B:
+            return Blake2bBlocks(size)
         return RawWordsWriter(size, parent_size // 8)
 
 
@@ -116,6 +119,7 @@ class _Chain:
     ) -> None:
         self.hashes: list[bytes] = []
         self._writer: BlockWriter = writer
+        self._blake2b: Blake2bBlocks | None = writer if isinstance(writer, Blake2bBlocks) else None
         self._digest: Digest = digest
         self._known: int = known
         self._parent: bytes = parent
@@ -130,11 +134,12 @@ class _Chain:
         if not self._left and not self._next_run():
             return False
         self._left -= 1
-        data = self._writer.block(self._parent, self._tail)
-        if self._known == _BLAKE2B:
-            block_hash = blake2b_digest(data)
+        if self._blake2b is not None:
+            block_hash = self._blake2b.block_hash(self._parent)
+        elif self._known == _SHA256:
+            block_hash = sha256_digest(self._writer.block(self._parent, self._tail))
         else:
-            block_hash = sha256_digest(data) if self._known == _SHA256 else self._digest(data)
+            block_hash = self._digest(self._writer.block(self._parent, self._tail))
         self._parent = block_hash
         self.hashes.append(block_hash)
         return True
