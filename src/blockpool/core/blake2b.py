@@ -32,10 +32,10 @@ _IV_BYTES = bytes.fromhex(
 )
 _PARAMETERS = struct.pack("<4B44x16s", BLAKE2B_BYTES, 0, 1, 1, BLAKE2B_PERSON)
 _INITIAL = struct.unpack(">8q", _IV_BYTES)
-_START: Final[list[int]] = [
-    *[initial ^ own for initial, own in zip(_INITIAL, struct.unpack("<8q", _PARAMETERS), strict=True)],
-    *_INITIAL,
-]
+_START: Final = vec[i64](
+    [initial ^ own for initial, own in zip(_INITIAL, struct.unpack("<8q", _PARAMETERS), strict=True)]
+    + list(_INITIAL)
+)
 """The state before a step, but for the number of bytes and whether it is the last."""
 
 
@@ -51,8 +51,8 @@ class Blake2bBlocks(BlockWriter):
         used = len(self.words)
         self._num_bytes: i64 = 8 * used
         self.words = vec[i64]([0] * (used + -used % _CHUNK_WORDS))
-        self._start: vec[i64] = vec[i64](_START)
-        self._state: vec[i64] = vec[i64](_START)
+        self._start: vec[i64] = _START
+        self._state: vec[i64] = vec[i64]([0] * 8)
         self._written: BytesWriter = BytesWriter()
 
     def block(self, parent: bytes, tail: bytes) -> object:

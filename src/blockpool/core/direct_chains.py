@@ -65,12 +65,10 @@ class DirectChains:
         if not runs and isinstance(tokens, list) and are_token_ids(tokens):
             return []
         tails: list[bytes] = []
-        stops: list[int] = []
         longest: i64 = 0
-        for _start, stop, keys in runs:
+        for _start, _stop, keys in runs:
             tail = self._tail(keys, size)
             tails.append(tail)
-            stops.append(stop)
             length: i64 = len(tail)
             if length > longest:
                 longest = length
@@ -78,11 +76,11 @@ class DirectChains:
         if writer is None:
             return None
         if isinstance(tokens, list):
-            chain = _Chain(writer, self._digest, self._known, parent, tails, stops)
+            chain = _Chain(writer, self._digest, self._known, parent, runs, tails)
             if _hash_list(chain, writer, tokens):
                 return chain.hashes
             tokens = pack_list(tokens)  # integers of another type, or the error
-        chain = _Chain(writer, self._digest, self._known, parent, tails, stops)
+        chain = _Chain(writer, self._digest, self._known, parent, runs, tails)
         _hash_packed(chain, writer, tokens)
         return chain.hashes
 
@@ -114,8 +112,8 @@ class _Chain:
         digest: Digest,
         known: int,
         parent: bytes,
+        runs: list[Run],
         tails: list[bytes],
-        stops: list[int],
     ) -> None:
         self.hashes: list[bytes] = []
         self._writer: BlockWriter = writer
@@ -123,8 +121,8 @@ class _Chain:
         self._digest: Digest = digest
         self._known: int = known
         self._parent: bytes = parent
+        self._runs: list[Run] = runs
         self._tails: list[bytes] = tails
-        self._stops: list[int] = stops
         self._tail: bytes = b""
         self._run: i64 = 0  # number of the next run
         self._left: i64 = 0  # blocks of this one
@@ -146,10 +144,11 @@ class _Chain:
 
     def _next_run(self) -> bool:
         run = self._run
-        if run == len(self._stops):
+        if run == len(self._runs):
             return False
+        start, stop, _keys = self._runs[run]
         self._tail = self._tails[run]
-        self._left = self._stops[run] - len(self.hashes)
+        self._left = stop - start
         self._run = run + 1
         return True
 
