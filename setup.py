@@ -17,6 +17,7 @@ from setuptools import setup
 # subclass an abstract collection.
 COMPILED_MODULES = (
     "arguments",
+    "blake2b",
     "block",
     "block_hash",
     "block_map",
@@ -24,6 +25,8 @@ COMPILED_MODULES = (
     "build",
     "chains",
     "dict_index",
+    "digests",
+    "direct_chains",
     "encoding",
     "event_log",
     "event_writer",

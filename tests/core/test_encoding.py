@@ -2,18 +2,27 @@
 
 import pickle
 import struct
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import cbor2
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from blockpool import COMPILED, ArgumentError, ConfigError
 from blockpool.core.encoding import cbor_head, cbor_value, pickle_tail, raw_tail
 from blockpool.core.extra_keys import canonical_keys
 from blockpool.core.tokens import pack_tokens
-from blockpool.core.writers import MAX_WRITTEN, MIN_WRITTEN, CborWriter, PickleWriter
+from blockpool.core.writers import (
+    MAX_WRITTEN,
+    MIN_WRITTEN,
+    BlockWriter,
+    CborWriter,
+    PickleWriter,
+    RawWordsWriter,
+    RawWriter,
+)
 
 from .test_hasher_reference import EXTRA, TOKEN
 
@@ -22,9 +31,18 @@ compiled_only = pytest.mark.skipif(
     reason="the direct writers run in the compiled build only: they rely on words that wrap round",
 )
 parents = st.binary(min_size=16, max_size=16) | st.binary(min_size=32, max_size=32)
-blocks = st.integers(MIN_WRITTEN, 40).flatmap(
+blocks = st.integers(1, 40).flatmap(
     lambda size: st.lists(st.lists(TOKEN, min_size=size, max_size=size), min_size=1, max_size=3)
 )
+BOUNDS = [0, 23, 24, 255, 256, 65_535, 65_536, 2**31 - 1, 2**31, 2**32 - 1]
+
+
+def written(writer: BlockWriter, parent: bytes, block: Sequence[int], tail: bytes) -> bytes:
+    for position, token in enumerate(block):
+        word = writer.first + position // 2
+        bits = token if position % 2 == 0 else writer.words[word] | token << 32
+        writer.words[word] = bits - (1 << 64) if bits >> 63 else bits
+    return bytes(cast("bytes", writer.block(parent, tail)))
 
 
 @given(token_ids=st.lists(TOKEN, max_size=50))
@@ -35,36 +53,61 @@ def test_tokens_are_packed_as_little_endian_words(token_ids: list[int]) -> None:
 @compiled_only
 @given(blocks=blocks, parent=parents, extra=EXTRA)
 def test_the_pickle_writer(blocks: list[list[int]], parent: bytes, extra: tuple[Any, ...] | None) -> None:
-    packed = pack_tokens([token for block in blocks for token in block])
-    writer = PickleWriter(len(blocks[0]))
+    size = len(blocks[0])
+    assume(size >= MIN_WRITTEN)
+    writer = PickleWriter(size)
     tail = pickle_tail(canonical_keys(extra))
-    for position, block in enumerate(blocks):
-        written = writer.block(parent, packed, position, tail)
-        assert written == pickle.dumps((parent, tuple(block), extra), protocol=5)
-        assert pickle.loads(written) == (parent, tuple(block), extra)
+    fresh = bytes(bytearray(parent))  # a key that is the same object would be pickled as a reference to it
+    for block in blocks:
+        data = written(writer, parent, block, tail)
+        assert data == pickle.dumps((fresh, tuple(block), extra), protocol=5)
+        assert pickle.loads(data) == (parent, tuple(block), extra)
 
 
 @compiled_only
-@pytest.mark.parametrize("size", [MIN_WRITTEN, MAX_WRITTEN])
-@pytest.mark.parametrize("token", [0, 255, 256, 65_535, 65_536, 2**31 - 1, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("size", [MIN_WRITTEN, MIN_WRITTEN + 1, MAX_WRITTEN])
+@pytest.mark.parametrize("token", BOUNDS)
 def test_the_pickle_writer_at_its_bounds(size: int, token: int) -> None:
-    packed = pack_tokens([token] * size)
     for extra in (None, ("k" * (MAX_WRITTEN - 100),)):
         tail = pickle_tail(canonical_keys(extra))
         assert len(tail) <= MAX_WRITTEN
-        written = PickleWriter(size).block(bytes(32), packed, 0, tail)
-        assert written == pickle.dumps((bytes(32), (token,) * size, extra), protocol=5)
+        data = written(PickleWriter(size), bytes(32), [token] * size, tail)
+        assert data == pickle.dumps((bytes(32), (token,) * size, extra), protocol=5)
+
+
+@compiled_only
+def test_tokens_of_any_two_lengths_beside_each_other() -> None:
+    """The writers write two tokens at once: every pair of lengths that they can have, at both places."""
+    pairs = [token for one in BOUNDS for other in BOUNDS for token in (one, other)]
+    for block in (pairs, [1, *pairs]):
+        as_pickle = written(PickleWriter(len(block)), bytes(32), block, pickle_tail(None))
+        assert as_pickle == pickle.dumps((bytes(32), tuple(block), None), protocol=5)
+        as_cbor = written(CborWriter(len(block)), bytes(32), block, cbor_value(None))
+        assert as_cbor == cbor2.dumps((bytes(32), tuple(block), None), canonical=True)
 
 
 @compiled_only
 @given(blocks=blocks, parent=st.binary(max_size=255), extra=EXTRA)
 def test_the_cbor_writer(blocks: list[list[int]], parent: bytes, extra: tuple[Any, ...] | None) -> None:
-    packed = pack_tokens([token for block in blocks for token in block])
     writer = CborWriter(len(blocks[0]))
     tail = cbor_value(extra)
-    for position, block in enumerate(blocks):
+    for block in blocks:
         expected = cbor2.dumps((parent, tuple(block), extra), canonical=True)
-        assert writer.block(parent, packed, position, tail) == expected
+        assert written(writer, parent, block, tail) == expected
+
+
+@compiled_only
+@given(blocks=blocks, parent=parents, extra=EXTRA)
+def test_the_raw_writers(blocks: list[list[int]], parent: bytes, extra: tuple[Any, ...] | None) -> None:
+    size = len(blocks[0])
+    writer = RawWriter(size)
+    tail = raw_tail(canonical_keys(extra), size)
+    for block in blocks:
+        assert written(writer, parent, block, tail) == parent + struct.pack(f"<{size}I", *block) + tail
+    if size % 2 == 0:
+        in_place = RawWordsWriter(size, len(parent) // 8)
+        for block in blocks:
+            assert written(in_place, parent, block, b"") == parent + struct.pack(f"<{size}I", *block)
 
 
 @given(EXTRA)

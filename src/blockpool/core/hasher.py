@@ -9,37 +9,30 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, cast, final
 
 from blockpool.core.arguments import as_bytes, as_choice, as_list, as_size, random_seed
-from blockpool.core.chains import (
-    Chain,
-    Digest,
-    Keys,
-    blake2b_chain,
-    blake2b_digest,
-    cbor_chain,
-    pickle_chain,
-    raw_chain,
-    sha256_digest,
-)
+from blockpool.core.build import COMPILED
+from blockpool.core.chains import CHAINS, Form, Run
+from blockpool.core.digests import Digest, blake2b_digest, sha256_digest, xxh3_digest
+from blockpool.core.direct_chains import DirectChains
 from blockpool.core.encoding import cbor_value
 from blockpool.core.extra_keys import KEY_SCHEMAS, canonical_keys
-from blockpool.core.tokens import pack_tokens
+from blockpool.core.tokens import pack_list, token_values
 from blockpool.core.types import BlockHash, BytesArg, IntArg, KeysArg, StrArg
-from blockpool.errors import ArgumentError, ConfigError, MissingExtraError
+from blockpool.errors import ArgumentError, ConfigError
 
 
 class _Algorithm(NamedTuple):
-    chain: Chain
+    form: Form
     digest: Digest | None
     """None: xxh3-128, of the package that the extra `hash` brings."""
 
 
 _ALGORITHMS = {
-    "sha256": _Algorithm(pickle_chain, sha256_digest),
-    "sha256_cbor": _Algorithm(cbor_chain, sha256_digest),
-    "xxhash": _Algorithm(pickle_chain, None),
-    "xxhash_cbor": _Algorithm(cbor_chain, None),
-    "blake2b_raw": _Algorithm(blake2b_chain, blake2b_digest),
-    "xxh3_raw": _Algorithm(raw_chain, None),
+    "sha256": _Algorithm("pickle", sha256_digest),
+    "sha256_cbor": _Algorithm("cbor", sha256_digest),
+    "xxhash": _Algorithm("pickle", None),
+    "xxhash_cbor": _Algorithm("cbor", None),
+    "blake2b_raw": _Algorithm("raw", blake2b_digest),
+    "xxh3_raw": _Algorithm("raw", None),
 }
 
 HASH_ALGORITHMS: tuple[str, ...] = tuple(_ALGORITHMS)
@@ -90,16 +83,17 @@ class BlockHasher:
         self.algorithm: str = as_choice("algorithm", algorithm, HASH_ALGORITHMS)
         self.block_size: int = as_size("block_size", block_size)
         self.key_schema: str = as_choice("key_schema", key_schema, KEY_SCHEMAS)
-        chain, digest = _ALGORITHMS[self.algorithm]
-        self._chain: Chain = chain
-        self._digest: Digest = _xxh3_digest(self.algorithm) if digest is None else digest
+        form, digest = _ALGORITHMS[self.algorithm]
+        self._form: str = form
+        self._digest: Digest = xxh3_digest(self.algorithm) if digest is None else digest
+        self._direct: DirectChains | None = DirectChains(form, self._digest) if COMPILED else None
         self.digest_size: int = len(self._digest(b""))
         if seed is None:
             self.none_hash: bytes = random_seed(random_bytes, NONE_HASH_BYTES)
         else:
-            self.none_hash = self._digest(_seed_bytes(seed, self._chain is pickle_chain))
+            self.none_hash = self._digest(_seed_bytes(seed, self._form == "pickle"))
         # What a first block is chained to. A raw block comes apart in one way only if all parents are of one length.
-        fits = self._chain is not raw_chain or len(self.none_hash) == self.digest_size
+        fits = self._form != "raw" or len(self.none_hash) == self.digest_size
         self._root: bytes = self.none_hash if fits else self._digest(self.none_hash)
 
     @property
@@ -132,11 +126,11 @@ class BlockHasher:
             As `hash_tokens`.
         """
         parent = self._checked_parent(parent_hash)
-        packed = pack_tokens(token_ids)
-        if not packed:
+        tokens = token_values(token_ids)
+        count = _count(tokens)
+        if not count:
             raise ConfigError("token_ids", token_ids, "a block holds at least one token")
-        keys = canonical_keys(extra_keys)
-        return BlockHash(self._chain(self._digest, parent, packed, len(packed) // 4, 0, 1, keys)[0])
+        return BlockHash(self._hash(parent, tokens, count, [(0, 1, canonical_keys(extra_keys))])[0])
 
     def hash_tokens(
         self,
@@ -162,13 +156,22 @@ class BlockHasher:
                 `digest_size` bytes nor, in vLLM's forms, the 32 of a random root.
         """
         parent = self._checked_parent(parent_hash)
-        packed = pack_tokens(token_ids)
-        count = len(packed) // (4 * self.block_size)
+        tokens = token_values(token_ids)
+        runs = _runs_of_keys(extra_keys, _count(tokens) // self.block_size)
+        return cast("list[BlockHash]", self._hash(parent, tokens, self.block_size, runs))
+
+    def _hash(self, parent: bytes, tokens: list[object] | bytes, size: int, runs: list[Run]) -> list[bytes]:
+        if self._direct is not None:
+            written = self._direct.hash(parent, tokens, size, runs)
+            if written is not None:
+                return written
+        packed = pack_list(tokens) if isinstance(tokens, list) else tokens
+        chain = CHAINS[self._form]
         hashes: list[bytes] = []
-        for start, stop, keys in _runs_of_keys(extra_keys, count):
-            hashes += self._chain(self._digest, parent, packed, self.block_size, start, stop, keys)
+        for start, stop, keys in runs:
+            hashes += chain(self._digest, parent, packed, size, start, stop, keys)
             parent = hashes[-1]
-        return cast("list[BlockHash]", hashes)
+        return hashes
 
     def _checked_parent(self, parent_hash: object) -> bytes:
         if parent_hash is None:
@@ -176,7 +179,7 @@ class BlockHasher:
         parent = as_bytes("parent_hash", parent_hash)
         if parent == self.none_hash:
             return self._root
-        if len(parent) != self.digest_size and (len(parent) != NONE_HASH_BYTES or self._chain is raw_chain):
+        if len(parent) != self.digest_size and (len(parent) != NONE_HASH_BYTES or self._form == "raw"):
             raise ConfigError("parent_hash", parent, f"{self.algorithm} hashes have {self.digest_size} bytes")
         return parent
 
@@ -188,7 +191,11 @@ def _seed_bytes(seed: object, pickled: bool) -> bytes:
     return pickle.dumps(seed, 5) if pickled else cbor_value(seed)
 
 
-def _runs_of_keys(extra_keys: object, count: int) -> list[tuple[int, int, Keys]]:
+def _count(tokens: list[object] | bytes) -> int:
+    return len(tokens) if isinstance(tokens, list) else len(tokens) // 4
+
+
+def _runs_of_keys(extra_keys: object, count: int) -> list[Run]:
     """Ranges start … stop - 1 of blocks that have the same extra keys."""
     if extra_keys is None:
         return [(0, count, None)] if count else []
@@ -197,24 +204,10 @@ def _runs_of_keys(extra_keys: object, count: int) -> list[tuple[int, int, Keys]]
         raise ConfigError(
             "extra_keys", len(entries), f"one entry per full block is needed, there are {count}"
         )
-    runs: list[tuple[int, int, Keys]] = []
+    runs: list[Run] = []
     start = 0
     for stop in range(1, count + 1):
         if stop == count or entries[stop] is not entries[start]:
             runs.append((start, stop, canonical_keys(entries[start])))
             start = stop
     return runs
-
-
-def _xxh3_digest(algorithm: str) -> Digest:
-    """The digest function xxh3-128.
-
-    Raises:
-        MissingExtraError: If its package is not installed.
-    """
-    try:
-        import xxhash
-    except ImportError:
-        raise MissingExtraError(f"the hash algorithm {algorithm!r}", "hash") from None
-    digest: Digest = xxhash.xxh3_128_digest
-    return digest

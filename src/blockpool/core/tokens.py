@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from array import array
 from collections.abc import Sequence
 from typing import Final, cast
 
@@ -32,20 +33,23 @@ def pack_tokens(token_ids: object) -> bytes:
         ArgumentError: For anything else than integers.
         ConfigError: For a token out of range.
     """
-    values = _values(token_ids)
-    if isinstance(values, bytes):
-        return values
-    if COMPILED:
-        writer = BytesWriter()
-        if _write_all(writer, values):
-            return writer.getvalue()
+    values = token_values(token_ids)
+    return values if isinstance(values, bytes) else pack_list(values)
+
+
+def pack_list(values: list[object]) -> bytes:
+    """`pack_tokens` of a list."""
+    numbers = array("I")
     try:
-        return struct.pack(f"<{len(values)}I", *values)
-    except (struct.error, TypeError):
+        numbers.fromlist(cast("list[int]", values))
+    except (OverflowError, TypeError):
         raise _bad_token(values) from None
+    if sys.byteorder != "little":
+        numbers.byteswap()
+    return numbers.tobytes()
 
 
-def _values(token_ids: object) -> list[object] | bytes:
+def token_values(token_ids: object) -> list[object] | bytes:
     """The tokens as objects; as packed bytes when they come from a buffer that needs no other form."""
     if isinstance(token_ids, list):
         return token_ids
@@ -107,16 +111,15 @@ def _packed_buffer(memory: bytes, signed: bool, width: int) -> bytes | None:
     return bytes(packed)
 
 
-def _write_all(writer: BytesWriter, values: list[object]) -> bool:
-    """Writes the values if all of them are integers in range."""
+def are_token_ids(values: list[object]) -> bool:
+    """Whether all are of type int and in range. Compiled only: interpreted, other types pass for int."""
+    seen: i64 = 0  # all bits that any of them has
     try:
         for token in cast("list[i64]", values):  # straight to a machine word
-            if token < 0 or token > MAX_TOKEN_ID:
-                return False
-            write_i32_le(writer, i32(token))
+            seen |= token
     except (OverflowError, TypeError, ValueError):  # beyond 64 bits, or no integer
         return False
-    return True
+    return 0 <= seen <= MAX_TOKEN_ID
 
 
 def _bad_token(values: list[object]) -> ConfigError:
