@@ -41,6 +41,7 @@ COMPILED_MODULES = (
     "occupancy",
     "packed_index",
     "packed_index_check",
+    "packed_runs",
     "packed_table",
     "pool",
     "refusals",

@@ -152,6 +152,17 @@ def test_a_range_is_all_or_nothing(bad: str, error: type[Exception]) -> None:
     assert [entry & (2**62 - 1) for entry in before if entry] == [e & (2**62 - 1) for e in index._table if e]
 
 
+def test_eviction_does_not_rely_on_what_it_knows_of_slots() -> None:
+    """A wrong slot costs a search, and nothing else."""
+    hashes = [meeting_hash(i % 16, i) for i in range(12)] + [meeting_hash(0, 0)]
+    index, blocks = filled(hashes)
+    for block_id in range(len(blocks)):
+        index._slots[block_id] = (index._slots[block_id] + 1) % len(index._table)
+    assert index.evict(blocks, 0, blocks[0]._home, None) == (13, 13)
+    assert (len(index), index.num_blocks()) == (0, 0)
+    assert index.damage() is None
+
+
 NUM_KEYS = 3000
 KEYS: dict[str, Callable[[int], bytes]] = {
     "random": lambda i: random.Random(i).randbytes(32),
@@ -281,6 +292,10 @@ def lose_all_later(index: PackedIndex, blocks: list[KVCacheBlock]) -> None:
     index._later.clear()
 
 
+def forget_a_slot(index: PackedIndex, blocks: list[KVCacheBlock]) -> None:
+    index._slots[1] = index._slots[0]
+
+
 def miscount(index: PackedIndex, blocks: list[KVCacheBlock]) -> None:
     index._num_slots_used += 1
 
@@ -295,6 +310,7 @@ def miscount(index: PackedIndex, blocks: list[KVCacheBlock]) -> None:
         drop_the_sign,
         lose_a_later_one,
         lose_all_later,
+        forget_a_slot,
         miscount,
     ],
 )

@@ -114,6 +114,41 @@ def test_free_takes_any_iterable_once(container: object) -> None:
     pool.check_invariants()
 
 
+def test_what_is_left_of_a_backward_iterator_is_taken_and_no_more() -> None:
+    """Lists backwards are taken in one piece: nothing of that is to be seen."""
+    pool = BlockPool(8, True, 16)
+    blocks = pool.get_new_blocks(6)
+    backwards = reversed(blocks)
+    assert next(backwards) is blocks[5]
+    for _ in range(2):  # the second time it is at its end
+        pool.free_blocks(backwards)
+        assert queue_ids(pool) == [7, 5, 4, 3, 2, 1]
+    assert list(backwards) == []
+    pool.free_blocks(backwards)
+    assert queue_ids(pool) == [7, 5, 4, 3, 2, 1]
+
+
+def test_a_list_that_shrank_behind_its_backward_iterator() -> None:
+    pool = BlockPool(8, True, 16)
+    blocks = pool.get_new_blocks(3)
+    shrunk = list(blocks)
+    backwards = reversed(shrunk)
+    del shrunk[1:]
+    pool.free_blocks(backwards)  # it ends there, as in every loop
+    assert [block.ref_cnt for block in blocks] == [1, 1, 1]
+
+
+def test_a_list_with_an_order_of_its_own_is_taken_one_by_one() -> None:
+    class Doubled(list):  # type: ignore[type-arg]
+        def __getitem__(self, position: object) -> object:
+            raise AssertionError("iterators of lists do not ask for items")
+
+    pool = BlockPool(8, True, 16)
+    blocks = pool.get_new_blocks(3)
+    pool.free_blocks(reversed(Doubled(blocks)))
+    assert queue_ids(pool) == [4, 5, 6, 7, 3, 2, 1]
+
+
 def test_freeing_nothing_changes_nothing() -> None:
     pool = BlockPool(4, True, 16, True)
     before = snapshot(pool)

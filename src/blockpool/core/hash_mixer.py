@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import Final, cast, final
 
 from librt.strings import read_i64_le
 from librt.vecs import vec
 from mypy_extensions import i64
-
-from blockpool.core.block import KVCacheBlock
 
 SEED_BYTES: Final = 32
 MIXED_BITS: Final = 62
@@ -89,39 +87,16 @@ class HashMixer:
         Returns:
             Where it ended: at `stop`, at the end of the list, or before what is no hash.
         """
+        hashes = cast("list[bytes]", block_hashes)
         piece = self.piece
         factor = self._factor_0
         weak = not self.strong
         seen: i64 = 0
-        stop = smaller_of(stop, len(block_hashes))
+        stop = smaller_of(stop, len(hashes))
         position = start
-        while position < stop:
-            block_hash = block_hashes[position]
-            if not isinstance(block_hash, bytes):
-                break
-            length: i64 = len(block_hash)
-            if weak and length >= 8:  # `mix` written out
-                mixed = (read_i64_le(block_hash, length - 8) * factor >> 2) & POSITIVE
-                mixed = ((mixed ^ (mixed >> 31)) * factor) & POSITIVE
-            else:
-                mixed = self.mix(block_hash)
-            piece[position & PIECE_MASK] = mixed
-            seen ^= table[mixed >> shift]
-            position += 1
-        self._seen = seen
-        return position
-
-    def mix_carried(
-        self, blocks: list[KVCacheBlock], start: i64, stop: i64, table: vec[i64], shift: i64
-    ) -> i64:
-        """As `mix_run`, for those of `blocks[start:stop]` that carry a hash; returns `stop`."""
-        piece = self.piece
-        factor = self._factor_0
-        weak = not self.strong
-        seen: i64 = 0
-        for position in range(start, stop):
-            block_hash = blocks[position]._hash
-            if block_hash is not None:
+        try:
+            while position < stop:
+                block_hash = hashes[position]
                 length: i64 = len(block_hash)
                 if weak and length >= 8:  # `mix` written out
                     mixed = (read_i64_le(block_hash, length - 8) * factor >> 2) & POSITIVE
@@ -130,8 +105,11 @@ class HashMixer:
                     mixed = self.mix(block_hash)
                 piece[position & PIECE_MASK] = mixed
                 seen ^= table[mixed >> shift]
+                position += 1
+        except TypeError:  # how both builds tell what is no hash
+            pass
         self._seen = seen
-        return stop
+        return position
 
 
 def smaller_of(a: i64, b: i64) -> i64:

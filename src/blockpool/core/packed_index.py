@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final, cast, final
+from typing import Final, final
 
-from librt.vecs import vec
-from mypy_extensions import i64
+from librt.vecs import append, vec
+from mypy_extensions import i32, i64
 
-from blockpool.core.block import OWNER_MASK, KVCacheBlock
+from blockpool.core.block import KVCacheBlock
 from blockpool.core.group_index import Entry, GroupIndex
-from blockpool.core.hash_mixer import MIXED_BITS, PIECE, PIECE_MASK, POSITIVE, HashMixer, smaller_of
+from blockpool.core.hash_mixer import MIXED_BITS, POSITIVE, HashMixer
 from blockpool.core.packed_index_check import damage_of
-from blockpool.core.packed_table import NUMBER, TAG, mixed_anew, spread
-from blockpool.core.refusals import cannot_index, is_own_null, not_own
-from blockpool.errors import ArgumentError
+from blockpool.core.packed_runs import evict, insert_range, longest_prefix
+from blockpool.core.packed_table import MOST_STEPS, NUMBER, TAG, clear_slot, mixed_anew, spread
 
 FIRST_BITS: Final = 4
 MOST_SLOTS: Final = 0x80000000
-MOST_STEPS: Final = 96
-"""A search this long has a chance of 1 in 100 million where hashes are random and the table is half full."""
-
-FIRST_PIECE: Final = 8
-"""So many hashes are mixed before a look-up knows whether there is a hit at all."""
 
 
 @final
@@ -37,9 +31,12 @@ class PackedIndex(GroupIndex):
     Later blocks under a hash that is there stand in a dict aside, in the order of insertion; the sign says that there
     is one. So long as there are none, nothing looks there.
 
-    Runs of hashes are worked on in pieces: all hashes of a piece are mixed and their first slots read, before any slot
-    is looked at. The reads do not wait for each other, nor for a branch that depends on one, and so what is not in the
-    near caches comes at once, and not one by one.
+    The slot of each block is written down by its id. So eviction mixes no hash and searches for none: it looks whether
+    the slot names the block. Where it does not, because the block is a later one, say, the hash decides.
+
+    Runs of hashes are worked on in pieces (`packed_runs`): all hashes of a piece are mixed and their first slots read,
+    before any slot is looked at. The reads do not wait for each other, nor for a branch that depends on one, and so
+    what is not in the near caches comes at once, and not one by one.
 
     A block must carry its hash when it is inserted, and as long as it is here.
 
@@ -55,7 +52,9 @@ class PackedIndex(GroupIndex):
         "_mixer",
         "_num_later",
         "_num_slots_used",
+        "_seen",
         "_shift",
+        "_slots",
         "_table",
     )
 
@@ -64,10 +63,12 @@ class PackedIndex(GroupIndex):
         self._mixer: HashMixer = HashMixer(seed)
         self._shift: i64 = MIXED_BITS - FIRST_BITS
         self._table: vec[i64] = vec[i64]([0] * (1 << FIRST_BITS))
+        self._slots: vec[i32] = vec[i32]([])
         self._num_slots_used: i64 = 0
         self._later: dict[bytes, dict[int, KVCacheBlock]] = {}
         self._num_later: int = 0
         self._crowded: bool = False
+        self._seen: i64 = 0
 
     def get(self, block_hash: bytes) -> KVCacheBlock | None:
         """See `GroupIndex`."""
@@ -116,41 +117,7 @@ class PackedIndex(GroupIndex):
 
     def longest_prefix(self, block_hashes: list[object]) -> list[KVCacheBlock]:
         """See `GroupIndex`."""
-        table = self._table
-        shift = self._shift
-        last_slot: i64 = len(table) - 1
-        blocks = self._blocks
-        found: list[KVCacheBlock] = []
-        mixer = self._mixer
-        piece = mixer.piece
-        position: i64 = 0
-        mixed_to: i64 = 0
-        size: i64 = FIRST_PIECE
-        try:
-            for block_hash in cast("list[bytes]", block_hashes):
-                if position == mixed_to:
-                    mixed_to = mixer.mix_run(block_hashes, position, position + size, table, shift)
-                    if mixed_to == position:
-                        raise TypeError
-                    size = PIECE
-                mixed = piece[position & PIECE_MASK]
-                position += 1
-                slot = mixed >> shift
-                entry = table[slot]
-                while entry != 0:
-                    if (entry ^ mixed) & TAG == 0:
-                        block = blocks[(entry & NUMBER) - 1]
-                        own_hash = block._hash
-                        if own_hash is not None and own_hash == block_hash:
-                            found.append(block)
-                            break
-                    slot = (slot + 1) & last_slot
-                    entry = table[slot]
-                if entry == 0:
-                    break
-        except TypeError:  # how both builds tell what is no hash
-            raise ArgumentError("block_hashes", block_hashes[len(found)], "bytes are needed") from None
-        return found
+        return longest_prefix(self, block_hashes)
 
     def insert_range(
         self,
@@ -162,94 +129,13 @@ class PackedIndex(GroupIndex):
         home: i64,
     ) -> int:
         """See `GroupIndex`."""
-        self._reserve(stop - start)
-        table = self._table
-        shift = self._shift
-        num_idle: i64 = 0
-        offset: i64 = first
-        owner = home & OWNER_MASK
-        mixer = self._mixer
-        piece = mixer.piece
-        mixed_to: i64 = i64(start) - offset
-        for position in range(i64(start), i64(stop)):
-            if position - offset == mixed_to:
-                if self._crowded:
-                    self._strengthen()
-                    table = self._table
-                end = smaller_of(mixed_to + PIECE, i64(stop) - offset)
-                mixed_to = mixer.mix_run(block_hashes, mixed_to, end, table, shift)
-                if (
-                    mixed_to == position - offset
-                ):  # no hash: it is refused below, if its block is no null block
-                    mixed_to += 1
-            block = blocks[position]
-            if not isinstance(block, KVCacheBlock) or block._home & OWNER_MASK != owner:
-                if is_own_null(block, owner):
-                    continue
-                self._remove_range(blocks, start, position)
-                raise not_own("blocks", block)
-            block_hash = block_hashes[position - offset]
-            if block._hash is not None or not isinstance(block_hash, bytes):
-                self._remove_range(blocks, start, position)
-                raise cannot_index(block, block_hash)
-            block._home = home
-            block._hash = block_hash
-            mixed = piece[(position - offset) & PIECE_MASK]
-            slot = mixed >> shift
-            if table[slot] == 0:
-                table[slot] = (mixed & TAG) | (i64(block.block_id) + 1)
-                self._num_slots_used += 1
-            else:
-                self._insert(block_hash, block, mixed, slot)
-            if block.ref_cnt == 0:
-                num_idle += 1
-        if self._crowded:
-            self._strengthen()
-        return num_idle
+        return insert_range(self, blocks, start, stop, block_hashes, first, home)
 
     def evict(
         self, blocks: list[KVCacheBlock], start: int, home: i64, dropped: list[object] | None
     ) -> tuple[int, int]:
         """See `GroupIndex`."""
-        table = self._table
-        shift = self._shift
-        last_slot: i64 = len(table) - 1
-        num_dropped: i64 = 0
-        stop: i64 = len(blocks)
-        mixer = self._mixer
-        piece = mixer.piece
-        mixed_to: i64 = start
-        for position in range(i64(start), stop):
-            if position == mixed_to:
-                mixed_to = mixer.mix_carried(
-                    blocks, position, smaller_of(position + PIECE, stop), table, shift
-                )
-            block = blocks[position]
-            block_hash = block._hash
-            if block_hash is None:
-                continue
-            if block._home != home:
-                return position, num_dropped
-            mixed = piece[position & PIECE_MASK]
-            wanted = (mixed & TAG) | (i64(block.block_id) + 1)
-            slot = mixed >> shift
-            entry = table[slot]
-            while entry != wanted and entry != 0:
-                slot = (slot + 1) & last_slot
-                entry = table[slot]
-            if entry == wanted:
-                if table[(slot + 1) & last_slot] == 0:
-                    table[slot] = 0
-                    self._num_slots_used -= 1
-                else:
-                    self._clear(slot)
-            elif self.pop(block_hash, block.block_id) is None:
-                continue
-            block._hash = None
-            num_dropped += 1
-            if dropped is not None:
-                dropped.append(block_hash)
-        return stop, num_dropped
+        return evict(self, blocks, start, home, dropped)
 
     def num_blocks(self) -> int:
         """See `GroupIndex`."""
@@ -326,7 +212,9 @@ class PackedIndex(GroupIndex):
                     return
             slot = (slot + 1) & last_slot
             entry = table[slot]
-        table[slot] = (mixed & TAG) | (i64(block.block_id) + 1)
+        block_id = i64(block.block_id)
+        table[slot] = (mixed & TAG) | (block_id + 1)
+        self._slots[block_id] = i32(slot)
         self._num_slots_used += 1
         if (slot - first) & last_slot > MOST_STEPS:
             self._crowded = True
@@ -336,7 +224,7 @@ class PackedIndex(GroupIndex):
         self._crowded = False
         if not self._mixer.strong:
             self._mixer.strong = True
-            self._table = mixed_anew(self._table, self._shift, self._mixer, self._blocks)
+            self._table = mixed_anew(self._table, self._shift, self._mixer, self._blocks, self._slots)
 
     def _insert_later(self, slot: i64, block_hash: bytes, block: KVCacheBlock) -> None:
         """Puts a block behind the one in the slot."""
@@ -368,27 +256,21 @@ class PackedIndex(GroupIndex):
         number: i64 = next_id
         table = self._table
         table[slot] = table[slot] - (table[slot] & NUMBER) + number + 1
+        self._slots[number] = i32(slot)
 
     def _clear(self, slot: i64) -> None:
-        """Empties a slot, and moves entries back that a search would no longer reach."""
-        table = self._table
-        shift = self._shift
-        last_slot: i64 = len(table) - 1
-        hole = slot
-        while True:
-            slot = (slot + 1) & last_slot
-            entry = table[slot]
-            if entry == 0:
-                break
-            home = (entry & POSITIVE) >> shift
-            if (slot - home) & last_slot >= (slot - hole) & last_slot:
-                table[hole] = entry
-                hole = slot
-        table[hole] = 0
+        """Empties a slot."""
+        clear_slot(self._table, self._shift, self._slots, slot)
         self._num_slots_used -= 1
 
+    def _know_blocks(self) -> None:
+        """Makes room for the slot of every block that is made. Amortised O(1) for each."""
+        while len(self._slots) < len(self._blocks):
+            self._slots = append(self._slots, 0)
+
     def _reserve(self, num_more: i64) -> None:
-        """Grows until there is room for so many more hashes. Amortised O(1) for each."""
+        """Grows until there is room for so many more hashes, of any block. Amortised O(1) for each."""
+        self._know_blocks()
         old = self._table
         size: i64 = len(old)
         needed = (self._num_slots_used + num_more) * 2
@@ -398,5 +280,5 @@ class PackedIndex(GroupIndex):
         while size < needed and size < MOST_SLOTS:
             size *= 2
             shift -= 1
-        self._table = spread(old, size, shift)
+        self._table = spread(old, size, shift, self._slots)
         self._shift = shift

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import i64
+
 from blockpool.core.packed_table import NUMBER
 
 if TYPE_CHECKING:
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def damage_of(index: PackedIndex) -> str | None:
-    """What is wrong; None if every entry stands where a search for its block's hash comes by, and the counts agree."""
+    """What is wrong; None if every entry stands where its block and that one's hash lead to, and the counts agree."""
     for entry in index._table:
         if (entry & NUMBER) > len(index._blocks):
             return f"a slot names block {(entry & NUMBER) - 1}"
@@ -26,6 +28,8 @@ def damage_of(index: PackedIndex) -> str | None:
         block_hash = block._hash
         if block_hash is None or index._slot_of(block_hash) != slot:
             return f"the hash of block {block.block_id} does not lead to its slot {slot}"
+        if int(index._slots[i64(block.block_id)]) != slot:
+            return f"block {block.block_id} does not know its slot {slot}"
         if entry < 0:
             num_several += 1
             if block.block_id in index._later.get(block_hash, {block.block_id: block}):

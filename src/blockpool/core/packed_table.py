@@ -1,11 +1,11 @@
-"""The slots of a packed index: what one holds, and how all of them move to a new table."""
+"""The slots of a packed index: what one holds, and how entries move between them."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from librt.vecs import vec
-from mypy_extensions import i64
+from mypy_extensions import i32, i64
 
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.hash_mixer import POSITIVE, HashMixer
@@ -16,9 +16,16 @@ TAG: Final = 0x3FFFFFFF80000000
 NUMBER: Final = 0x7FFFFFFF
 """The bits that are block id + 1."""
 
+MOST_STEPS: Final = 96
+"""A search this long has a chance of 1 in 100 million where hashes are random and the table is half full."""
 
-def spread(old: vec[i64], size: i64, shift: i64) -> vec[i64]:
-    """The entries of a table in a new one of that size; they tell themselves where to. O(size)."""
+
+def spread(old: vec[i64], size: i64, shift: i64, slots: vec[i32]) -> vec[i64]:
+    """The entries of a table in a new one of that size; they tell themselves where to. O(size).
+
+    Args:
+        slots: By block id; takes where the entry of a block stands now.
+    """
     table = vec[i64]([0] * size)
     last_slot = size - 1
     for entry in old:
@@ -27,11 +34,14 @@ def spread(old: vec[i64], size: i64, shift: i64) -> vec[i64]:
             while table[slot] != 0:
                 slot = (slot + 1) & last_slot
             table[slot] = entry
+            slots[(entry & NUMBER) - 1] = i32(slot)
     return table
 
 
-def mixed_anew(old: vec[i64], shift: i64, mixer: HashMixer, blocks: list[KVCacheBlock]) -> vec[i64]:
-    """The entries of a table in a new one of the same size, with the tags that the mixer gives now. O(size)."""
+def mixed_anew(
+    old: vec[i64], shift: i64, mixer: HashMixer, blocks: list[KVCacheBlock], slots: vec[i32]
+) -> vec[i64]:
+    """As `spread` to the same size, with the tags that the mixer gives now. O(size)."""
     table = vec[i64]([0] * len(old))
     last_slot: i64 = len(table) - 1
     for entry in old:
@@ -43,4 +53,38 @@ def mixed_anew(old: vec[i64], shift: i64, mixer: HashMixer, blocks: list[KVCache
                 slot = (slot + 1) & last_slot
             kept = (mixed & TAG) | (entry & NUMBER)
             table[slot] = kept if entry > 0 else kept - POSITIVE - 1
+            slots[(entry & NUMBER) - 1] = i32(slot)
     return table
+
+
+def clear_slot(table: vec[i64], shift: i64, slots: vec[i32], slot: i64) -> None:
+    """Empties a slot, and moves entries back that a search would no longer reach."""
+    last_slot: i64 = len(table) - 1
+    hole = slot
+    while True:
+        slot = (slot + 1) & last_slot
+        entry = table[slot]
+        if entry == 0:
+            break
+        home = (entry & POSITIVE) >> shift
+        if (slot - home) & last_slot >= (slot - hole) & last_slot:
+            table[hole] = entry
+            slots[(entry & NUMBER) - 1] = i32(hole)
+            hole = slot
+    table[hole] = 0
+
+
+def read_ahead(blocks: list[KVCacheBlock], table: vec[i64], slots: vec[i32]) -> i64:
+    """Reads the slots and the hashes of these blocks, so that what is in no near cache comes all at once.
+
+    Returns:
+        Something of all that was read: what nobody uses, the C compiler would not read.
+    """
+    seen: i64 = 0
+    num_known: i64 = len(slots)
+    for block in blocks:
+        block_hash = block._hash
+        block_id = i64(block.block_id)
+        if block_hash is not None and block_id < num_known:
+            seen ^= table[i64(slots[block_id])] ^ i64(len(block_hash))
+    return seen
