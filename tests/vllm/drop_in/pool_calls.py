@@ -7,18 +7,15 @@ It prints one line of JSON: what was done how often, and the first difference of
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
 import sys
 from collections import Counter
-from types import SimpleNamespace
 from typing import Any
 
 from .pool_pair import Different, Parts, PoolPair, PoolSetting, checked, load_parts
-
-PROMPT = 40
+from .pool_requests import PoolRequests, coarse, make_spec
 
 
 class Calls:
@@ -45,7 +42,7 @@ class Calls:
         self.pair = PoolPair(parts, self.setting)
         self.is_new = parts.is_new
         self.block_size = self.setting.hash_block_size * self.setting.factor
-        self.prompts = [[source.randrange(9) for _ in range(PROMPT * self.block_size)] for _ in range(2)]
+        self.requests = PoolRequests(source, self.setting)
         self.running: list[Any] = []
         self.held: list[int] = []
         self.reused: dict[int, list[int]] = {}
@@ -81,42 +78,12 @@ class Calls:
         while self.held:
             self.let_go()
 
-    def request(self) -> Any:
-        """The start of a known prompt, or most of it; some with an adapter or a salt."""
-        from vllm.lora.request import LoRARequest
-
-        source = self.source
-        tokens = source.choice(self.prompts)[: source.randint(1, PROMPT * self.block_size)]
-        lora = LoRARequest("adapter", 1, "nowhere") if source.random() < 0.2 else None
-        salt = source.choice(("pepper", "mint")) if source.random() < 0.2 else None
-        chain = hashlib.sha256(repr((lora and lora.lora_name, salt)).encode())
-        hashes = []
-        size = self.setting.hash_block_size
-        for end in range(size, len(tokens) + 1, size):
-            chain.update(bytes(tokens[end - size : end]))
-            hashes.append(chain.digest())
-        return SimpleNamespace(
-            request_id=f"r{self.pair.seen['arrive']}",
-            block_hashes=hashes,
-            all_token_ids=tokens,
-            num_tokens=len(tokens),
-            lora_request=lora,
-            cache_salt=salt,
-            mm_features=[],
-            prompt_embeds=None,
-            session_id=None,
-            tables={group: [] for group in self.setting.groups},
-            indexed=dict.fromkeys(self.setting.groups, 0),
-        )
-
     def arrive(self) -> None:
         """Look up, touch, take some more blocks: for EAGLE or not, with hits of any alignment."""
-        from vllm.v1.kv_cache_interface import FullAttentionSpec
-
         source = self.source
-        request = self.request()
+        request = self.requests.make(self.pair.seen["arrive"])
         self.pair.seen["arrive"] += 1
-        spec = with_known(FullAttentionSpec, block_size=self.block_size)
+        spec = make_spec(self.block_size)
         multiples = [1, 1, 2] if not self.is_new else [1, 1, 2, 1 / self.setting.factor]
         alignment = int(self.block_size * source.choice(multiples))
         hashes = request.block_hashes
@@ -362,20 +329,6 @@ class Calls:
                 "emit_cached_block_events",
                 lambda pool: pool.emit_cached_block_events(request, count, self.block_size, 0),
             )
-
-
-def with_known(spec: Any, block_size: int) -> Any:
-    """A spec of either line."""
-    import torch
-
-    return spec(block_size=block_size, num_kv_heads=1, head_size=1, dtype=torch.float16)
-
-
-def coarse(hashes: list[bytes], size: int, block_size: int) -> Any:
-    """The view that vLLM has of them."""
-    from vllm.v1.core.kv_cache_utils import BlockHashListWithBlockSize
-
-    return BlockHashListWithBlockSize(hashes, size, block_size)
 
 
 def main() -> None:
