@@ -140,11 +140,10 @@ class BlockPool(block_pool.BlockPool):  # type: ignore[misc]
         hashes = resolve_block_hashes(request.block_hashes, self.hash_block_size, block_size)
         suffix = kv_cache_group_id.to_bytes(4, "big")
         index = self.cached_block_hash_to_block._cache
-        num_tokens = start * block_size
         new_blocks = blocks[start:num_full_blocks]
-        new_hashes = hashes[start : start + len(new_blocks)]
-        for block, digest in zip(new_blocks, new_hashes, strict=True):
-            num_tokens += block_size
+        stop = start + len(new_blocks)
+        ends = _block_ends(block_size, stop)
+        for block, digest, num_tokens in zip(new_blocks, hashes[start:stop], ends[start:stop], strict=True):
             if block.is_null:
                 continue
             key = digest + suffix
@@ -164,6 +163,17 @@ class BlockPool(block_pool.BlockPool):  # type: ignore[misc]
         )
         self._emit_block_removed_events(self._remove_cached_block_hashes(block))
         self._insert_block_hash(key, block, num_tokens)
+
+
+_ENDS: Final[dict[int, list[int]]] = {}
+
+
+def _block_ends(block_size: int, num_blocks: int) -> list[int]:
+    """Numbers of tokens up to the end of each block, at least for so many; one object each, whatever block has it."""
+    ends = _ENDS.setdefault(block_size, [])
+    if len(ends) < num_blocks:
+        ends += range((len(ends) + 1) * block_size, (2 * num_blocks + 1) * block_size, block_size)
+    return ends
 
 
 def _first_blocks(entries: list[Any]) -> list[Any]:
