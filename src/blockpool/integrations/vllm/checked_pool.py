@@ -168,12 +168,15 @@ class _Mirror:
         self._pool = pool
         self._kind = type(pool.null_block)
         self._frees = name == "free_blocks"
+        self._evicts = name == "evict_blocks"
         self.met: list[int] = []
 
     def of(self, argument: Any) -> Any:
         """The same value, with our blocks in the place of vLLM's."""
         if isinstance(argument, self._kind):
             return self._block(argument)
+        if self._evicts and isinstance(argument, (set, frozenset, list, tuple)):
+            self.met += argument
         if isinstance(argument, (list, tuple)) and any(isinstance(one, self._kind) for one in argument):
             if self._frees:  # 0.32 takes blocks of other pools along, and they tell those pools
                 argument = [one for one in argument if getattr(one, "pool", None) in (None, self._pool)]
