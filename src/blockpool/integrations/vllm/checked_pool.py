@@ -176,7 +176,9 @@ class _Mirror:
         if isinstance(argument, self._kind):
             return self._block(argument)
         if self._evicts and isinstance(argument, (set, frozenset, list, tuple)):
-            self.met += argument
+            for number in argument:
+                if number < len(self._pool.blocks):
+                    self._block(self._pool.blocks[number])
         if isinstance(argument, (list, tuple)) and any(isinstance(one, self._kind) for one in argument):
             if self._frees:  # 0.32 takes blocks of other pools along, and they tell those pools
                 argument = [one for one in argument if getattr(one, "pool", None) in (None, self._pool)]
