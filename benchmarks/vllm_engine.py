@@ -134,8 +134,16 @@ def make_hasher(setting: EngineSetting) -> Any:
     from vllm.utils.hashing import get_hash_fn_by_name
     from vllm.v1.core import kv_cache_utils
 
+    kv_cache_utils.init_none_hash(get_hash_fn_by_name(setting.algorithm))
+    return make_hasher_anew(setting)
+
+
+def make_hasher_anew(setting: EngineSetting) -> Any:
+    """Another such function, of the same root, which has hashed nothing yet."""
+    from vllm.utils.hashing import get_hash_fn_by_name
+    from vllm.v1.core import kv_cache_utils
+
     hash_function = get_hash_fn_by_name(setting.algorithm)
-    kv_cache_utils.init_none_hash(hash_function)
     return kv_cache_utils.get_request_block_hasher(setting.block_size, hash_function)
 
 

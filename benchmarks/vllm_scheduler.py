@@ -28,6 +28,10 @@ FIRST_BOUNDS = {"0.16": 1 / 3, "0.32": 1 / 2}
 DECODE_BOUND = 1 / 0.9
 MEMORY_BOUND = 1.01  # in 0.32 the blocks are vLLM's own; a page more or less is chance
 MEMORY_ROUNDS = 3
+MEMORY_ROWS = {
+    "memory": "memory of a pool of 1,000,000 blocks, per block",
+    "process": "of its scheduler, once all were used, per block",
+}
 PART_ROUNDS = 3
 
 
@@ -63,8 +67,8 @@ class Process:
 
 
 @contextmanager
-def side(which: str, num_tokens: int) -> Iterator[Process]:
-    """A side that is ready."""
+def side(which: str, what: int | str) -> Iterator[Process]:
+    """A side that is ready: for prompts of so many tokens, or to tell one of its figures."""
     settings = {
         **os.environ,
         "HF_HUB_OFFLINE": "1",
@@ -72,7 +76,7 @@ def side(which: str, num_tokens: int) -> Iterator[Process]:
         "PYTHONWARNINGS": "ignore",
     }
     started = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.vllm_side", which, str(num_tokens)],
+        [sys.executable, "-m", "benchmarks.vllm_side", which, str(what)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=None if os.environ.get("BLOCKPOOL_BENCH_VERBOSE") else subprocess.DEVNULL,
@@ -81,7 +85,7 @@ def side(which: str, num_tokens: int) -> Iterator[Process]:
     )
     process = Process(started)
     try:
-        if num_tokens:
+        if isinstance(what, int):
             _, process.version, process.build = process.read().split()
         yield process
     finally:
@@ -124,33 +128,36 @@ def measure(num_tokens: int, rounds: int) -> bool:
         first = alternate(rounds, lambda _: ours.ask("first"), lambda _: theirs.ask("first"))
         show_parts("vLLM's own", [theirs.parts() for _ in range(PART_ROUNDS)])
         show_parts("ours", [ours.parts() for _ in range(PART_ROUNDS)])
+        anew = alternate(rounds, lambda _: ours.ask("anew"), lambda _: theirs.ask("anew"))
         # The last: it pushes the shared prompt out of the pool.
         decode = alternate(rounds, lambda _: ours.ask("decode"), lambda _: theirs.ask("decode"))
     bound = FIRST_BOUNDS[".".join(theirs.version.split(".")[:2])]
     bounds = (bound, DECODE_BOUND) if ours.build == "compiled" else (None, None)
     results = [
         show("request to first schedule", *first, "ms", 1e3, bounds[0]),
+        show("the same, of prefixes that are not remembered", *anew, "ms", 1e3, None),
         show("scheduler step, 256 requests decoding", *decode, "ms", 1e3, bounds[1]),
     ]
     return all(results)
 
 
-def measure_memory() -> bool:
-    """The row of the pool's memory."""
+def measure_memory(what: str, title: str) -> bool:
+    """A row of memory per block."""
 
     def bytes_per_block(which: str) -> float:
-        with side(which, 0) as process:
+        with side(which, what) as process:
             return float(process.read())
 
     sizes = alternate(MEMORY_ROUNDS, lambda _: bytes_per_block("ours"), lambda _: bytes_per_block("own"))
-    return show("memory of a pool of 1,000,000 blocks, per block", *sizes, "bytes", 1.0, MEMORY_BOUND)
+    return show(title, *sizes, "bytes", 1.0, MEMORY_BOUND)
 
 
 def main() -> None:
     """Print the rows; exit 1 if a bound is missed."""
     rounds = QUICK_ROUNDS if "--quick" in sys.argv[1:] else ROUNDS
     results = [measure(num_tokens, rounds) for num_tokens in PROMPTS]
-    sys.exit(not all([*results, measure_memory()]))
+    results += [measure_memory(what, title) for what, title in MEMORY_ROWS.items()]
+    sys.exit(not all(results))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """One side of the measurement in vLLM's own scheduler: a process that measures a round whenever it is told to.
 
-    python -m benchmarks.vllm_side {own,ours} PROMPT_TOKENS
+    python -m benchmarks.vllm_side {own,ours} {PROMPT_TOKENS,memory,process}
 
-It prints a line when it is ready. Then it reads "first" or "decode" and prints the seconds of one round, until its
-input ends. The model's forward pass is left out: tokens come from nowhere. `vllm_scheduler` runs both sides by turns.
+It prints a line when it is ready. Then it reads "first", "anew" or "decode" and prints the seconds of one round, until
+its input ends. Asked for memory, it prints that and ends. The model's forward pass is left out: tokens come from
+nowhere. `vllm_scheduler` runs both sides by turns.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from benchmarks.vllm_engine import (
     VOCABULARY,
     EngineSetting,
     make_hasher,
+    make_hasher_anew,
     make_request,
     make_scheduler,
     take_in,
@@ -32,14 +34,15 @@ DECODE_STEPS = 32
 DECODE_PROMPT = 200
 PROMPTS_PER_ROUND = 5
 MEMORY_BLOCKS = 1_000_000
+PROCESS_PROMPT = 131_072
 
 
 class Side:
     """vLLM's scheduler, and requests for it."""
 
-    def __init__(self, num_tokens: int) -> None:
-        setting = EngineSetting(
-            num_blocks=4 * num_tokens // BLOCK_SIZE + 20 * DECODING,
+    def __init__(self, num_tokens: int, num_blocks: int | None = None) -> None:
+        self.setting = setting = EngineSetting(
+            num_blocks=num_blocks or 4 * num_tokens // BLOCK_SIZE + 20 * DECODING,
             block_size=BLOCK_SIZE,
             max_model_len=num_tokens + 4096,
             max_num_batched_tokens=num_tokens + 4096,
@@ -69,10 +72,16 @@ class Side:
         """What the model would have answered."""
         take_in(self.scheduler, output, lambda request: 7)
 
-    def first(self) -> float:
+    def anew(self) -> float:
+        """As `first`, but nothing is remembered of what was hashed before."""
+        return self.first(anew=True)
+
+    def first(self, anew: bool = False) -> float:
         """Seconds from a request to its first schedule, 90 % of it cached; mean of some."""
         spent = 0.0
         for _ in range(PROMPTS_PER_ROUND):
+            if anew:
+                self.hasher = make_hasher_anew(self.setting)
             prompt = self.tokens(self.num_tokens, shared=True)
             gc.collect()
             gc.disable()
@@ -164,6 +173,24 @@ def memory(num_blocks: int) -> float:
     return (after - before) / num_blocks
 
 
+def process_memory(num_blocks: int) -> float:
+    """Bytes per block that a scheduler adds to this process, its pool included, once every block was used."""
+    gc.collect()
+    before = resident()
+    side = Side(PROCESS_PROMPT, num_blocks)
+    for _ in range(num_blocks * BLOCK_SIZE // PROCESS_PROMPT + 1):
+        side.scheduler.add_request(side.request(side.tokens(PROCESS_PROMPT, shared=False), 1))
+        while side.scheduler.requests:
+            side.take_in(side.scheduler.schedule())
+        side.scheduler.schedule()
+    gc.collect()
+    assert side.scheduler.kv_cache_manager.block_pool.blocks[-1].block_hash is not None
+    return (resident() - before) / num_blocks
+
+
+MEMORY = {"memory": memory, "process": process_memory}
+
+
 def resident() -> int:
     """Bytes of this process that are in memory."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
@@ -172,7 +199,7 @@ def resident() -> int:
 
 def main() -> None:
     """Be one side."""
-    which, num_tokens = sys.argv[1], int(sys.argv[2])
+    which, what = sys.argv[1:]
     import vllm.version
 
     replaced = "none"
@@ -188,10 +215,10 @@ def main() -> None:
         assert BlockPool.__module__.startswith("blockpool."), "nothing was replaced"
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever vLLM prints goes elsewhere
-    if num_tokens == 0:
-        answers.write(f"{memory(MEMORY_BLOCKS)}\n")
+    if what in MEMORY:
+        answers.write(f"{MEMORY[what](MEMORY_BLOCKS)}\n")
         return
-    side = Side(num_tokens)
+    side = Side(int(what))
     side.warm()
     gc.collect()
     gc.freeze()  # what stands is of no interest to the collections between the rounds

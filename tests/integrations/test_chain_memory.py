@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from blockpool import BlockHasher
 from blockpool.errors import BlockPoolError
-from blockpool.integrations.vllm.chain_memory import ChainMemory
+from blockpool.integrations.vllm.chain_memory import ChainMemory, Keys
 
 BLOCK_SIZE = 4
 
@@ -23,18 +23,23 @@ def make(max_chunks: int = 3, algorithm: str = "sha256") -> tuple[ChainMemory, B
 @given(
     st.lists(
         st.tuples(
-            st.lists(st.lists(st.integers(0, 1), min_size=4, max_size=4), max_size=9), st.integers(0, 2)
+            st.lists(st.lists(st.integers(0, 1), min_size=4, max_size=4), max_size=9),
+            st.integers(0, 2),
+            st.sampled_from([None, ("adapter",), (("lora", "adapter", "nowhere"),)]),
         ),
         max_size=12,
     ),
     st.integers(1, 4),
 )
-def test_the_same_hashes_as_without(prompts: list[tuple[list[list[int]], int]], max_chunks: int) -> None:
+def test_the_same_hashes_as_without(
+    prompts: list[tuple[list[list[int]], int, Keys]], max_chunks: int
+) -> None:
     memory, hasher = make(max_chunks)
-    for blocks, first in prompts:
+    for blocks, first, keys in prompts:
         tokens = [token for block in blocks for token in block]
         parent = bytes([first]) * 32 if first else hasher.none_hash
-        assert memory.hash_tokens(tokens, parent) == hasher.hash_tokens(tokens, parent)
+        expected = hasher.hash_tokens(tokens, parent, None if keys is None else [keys] * len(blocks))
+        assert memory.hash_tokens(tokens, parent, keys) == expected
         assert len(memory) <= max_chunks
 
 
@@ -46,9 +51,9 @@ class Counting:
         self.block_size = hasher.block_size
         self.num_tokens = 0
 
-    def hash_tokens(self, token_ids: Any, parent: Any) -> Any:
+    def hash_tokens(self, token_ids: Any, parent: Any, extra_keys: Any) -> Any:
         self.num_tokens += len(token_ids)
-        return self.hasher.hash_tokens(token_ids, parent)
+        return self.hasher.hash_tokens(token_ids, parent, extra_keys)
 
 
 def test_what_is_known_is_not_hashed_again_until_it_is_dropped() -> None:
@@ -69,6 +74,10 @@ def test_what_is_known_is_not_hashed_again_until_it_is_dropped() -> None:
     assert counting.num_tokens == 40
     memory.hash_tokens(second, root)  # the same tokens in another place
     assert counting.num_tokens == 48
+    memory.hash_tokens(second, root, ("adapter",))
+    assert counting.num_tokens == 56
+    memory.hash_tokens(second, root, ("".join(["adap", "ter"]),))  # equal is the same
+    assert counting.num_tokens == 56
 
 
 @pytest.mark.parametrize("tokens", [[-1] * 8, [1 << 40] * 8, ["a"] * 8, [1.5] * 4])

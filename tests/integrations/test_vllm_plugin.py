@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -148,7 +149,7 @@ def test_every_other_version_is_left_alone(version: str) -> None:
 def test_a_module_that_has_imported_the_old_one_gets_the_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
     home, user, other = (ModuleType(f"vllm.{name}") for name in ("home", "user", "other"))
     old = object()
-    home.thing = user.thing = old  # type: ignore[attr-defined]
+    home.thing = user.thing = user.alias = old  # type: ignore[attr-defined]
     other.thing = object()  # type: ignore[attr-defined]
     for module in (home, user, other):
         monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -156,9 +157,9 @@ def test_a_module_that_has_imported_the_old_one_gets_the_new_one(monkeypatch: py
     replacements = Replacements()
     replacements.replace(home, "thing", "new")
     replacements.apply()
-    assert (home.thing, user.thing, other.thing) == ("new", "new", kept)
+    assert (home.thing, user.thing, user.alias, other.thing) == ("new", "new", "new", kept)
     replacements.undo()
-    assert (home.thing, user.thing, other.thing) == (old, old, kept)
+    assert (home.thing, user.thing, user.alias, other.thing) == (old, old, old, kept)
 
 
 def documented() -> int:
@@ -176,3 +177,17 @@ def test_only_the_source_that_was_tested_is_replaced() -> None:
         require_tested(here, "absent", fingerprint)
     with pytest.raises(Incompatible, match="is not vLLM's own any more"):
         require_tested(here, "fingerprint_of", fingerprint)
+
+
+def test_what_somebody_else_has_put_around_it_or_into_it_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = sys.modules[__name__]
+    fingerprint = fingerprint_of(documented)
+    monkeypatch.setattr(here, "documented", contextmanager(documented))  # type: ignore[arg-type]
+    assert fingerprint_of(documented) == fingerprint  # a wrapper says that it is what it wraps
+    with pytest.raises(Incompatible, match=r"^documented is not vLLM's own any more, but of contextlib$"):
+        require_tested(here, "documented", fingerprint)
+    fingerprint = fingerprint_of(Line)
+    assert require_tested(here, "Line", fingerprint) is Line
+    monkeypatch.setattr(Line, "prepare", fingerprint_of)
+    with pytest.raises(Incompatible, match=r"^Line\.prepare is not vLLM's own any more, but of blockpool\."):
+        require_tested(here, "Line", fingerprint)

@@ -29,23 +29,13 @@ from vllm.v1.request import Request, RequestStatus
 from vllm.v1.structured_output import StructuredOutputManager
 
 from benchmarks.manager_sides import Setting, Side
+from benchmarks.vllm_engine import MODEL
 
 from .habits import Habits
 
 BLOCK_SIZE = 4
 MAX_MODEL_LEN = 128
 VOCABULARY = 1000
-MODEL = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 64,
-    "num_attention_heads": 4,
-    "num_hidden_layers": 1,
-    "vocab_size": VOCABULARY,
-    "max_position_embeddings": MAX_MODEL_LEN,
-    "torch_dtype": "float16",
-}
 
 
 class TidyManager:

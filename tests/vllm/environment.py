@@ -24,7 +24,7 @@ OTHER_TORCH_VERSIONS = ("2.13.0+cpu",)
 # The one requirement that wants Triton: a gigabyte of GPU compiler that nothing here calls.
 GRAMMARS = "xgrammar"
 LEFT_OUT = {"torch", "torchaudio", "torchcodec", "torchvision", "triton", GRAMMARS}
-TEST_NEEDS = ("pytest>=8.3", "pytest-xdist>=3.6", "hypothesis>=6.100", "xxhash>=3.4")
+TEST_NEEDS = ("pytest>=8.3", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "hypothesis>=6.100", "xxhash>=3.4")
 
 
 def pip(*arguments: str) -> None:

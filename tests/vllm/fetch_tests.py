@@ -116,7 +116,7 @@ def write_models(folder: Path) -> None:
 
 def main() -> None:
     """Fetch and lay out."""
-    version, folder = sys.argv[1], Path(sys.argv[2])
+    version, folder = sys.argv[1], Path(sys.argv[2]).resolve()  # pip builds in another one
     folder.mkdir(parents=True, exist_ok=True)
     unpack(download(version, folder), folder)
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")  # theirs, not what ours says

@@ -16,6 +16,8 @@ import pytest
 
 import blockpool
 
+HALF_AN_HOUR = 1800
+"""Seconds for a test whose work is done in other processes, one after the other, on a busy machine."""
 CHECKOUT = Path(__file__).resolve().parents[3]
 Run = Callable[..., str]
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.peer
+from .conftest import HALF_AN_HOUR
+
+pytestmark = [pytest.mark.peer, pytest.mark.timeout(HALF_AN_HOUR)]
 
 Report = Callable[..., Any]
 

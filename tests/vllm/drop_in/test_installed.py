@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -20,12 +21,13 @@ load_general_plugins()
 for module in (block_pool, kv_cache_coordinator):
     print("IS", module.BlockPool.__module__)
 print("HASHER", kv_cache_utils.get_request_block_hasher.__module__)
+{after}
 """
 
 
-def load(run: Run, before: str = "", **environment: str) -> list[str]:
+def load(run: Run, before: str = "", after: str = "", **environment: str) -> list[str]:
     """What vLLM is told and has after it has loaded its plugins."""
-    program = LOAD.format(before=textwrap.dedent(before))
+    program = LOAD.format(before=textwrap.dedent(before), after=textwrap.dedent(after))
     lines = run("-c", program, **environment).splitlines()
     return [line for line in lines if line.startswith(("IS", "HASHER", "blockpool"))]
 
@@ -60,6 +62,79 @@ def test_check_says_so(run: Run) -> None:
     assert all("blockpool.integrations.vllm" in name for name in names)
 
 
+def test_a_word_without_meaning_changes_nothing(run: Run) -> None:
+    told, *names = load(run, BLOCKPOOL_VLLM="2")
+    assert told == "blockpool: BLOCKPOOL_VLLM=2 means nothing; vLLM is left as it is (1, check or 0)"
+    assert names == OWN
+
+
+AGAIN = """
+    import os, vllm.plugins
+    from blockpool.integrations.vllm import register
+    ours = block_pool.BlockPool
+    for switch in ("1", "check"):
+        os.environ["BLOCKPOOL_VLLM"] = switch
+        vllm.plugins.plugins_loaded = False
+        load_general_plugins()
+        register()
+    print("IS", block_pool.BlockPool is ours)
+"""
+
+
+def test_loaded_again_it_does_nothing_more(run: Run) -> None:
+    told, *names, same = load(run, after=AGAIN, BLOCKPOOL_VLLM="1")
+    assert told.startswith("blockpool (")
+    assert len(names) == 3
+    assert same == "IS True"
+
+
+SPAWNED = """
+import multiprocessing
+
+
+def child(queue):
+    from vllm.plugins import load_general_plugins
+    load_general_plugins()
+    from vllm.v1.core import kv_cache_coordinator, kv_cache_utils
+    queue.put([kv_cache_coordinator.BlockPool.__module__, kv_cache_utils.get_request_block_hasher.__module__])
+
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=child, args=(queue,))
+    process.start()
+    print("IS", *queue.get(timeout=250))
+    process.join()
+"""
+
+
+def test_it_is_in_processes_that_vllm_spawns(run: Run, tmp_path: Path) -> None:
+    """An engine core is one: a new interpreter, which knows of the parent's no more than the environment."""
+    (tmp_path / "spawned.py").write_text(SPAWNED, encoding="utf-8")
+    printed = run(str(tmp_path / "spawned.py"), BLOCKPOOL_VLLM="1")
+    [names] = [line for line in printed.splitlines() if line.startswith("IS ")]
+    assert names.count("blockpool.integrations.vllm.") == 2
+
+
+WRAPPED = """
+    from functools import wraps
+    from vllm.v1.core.single_type_kv_cache_manager import FullAttentionManager as manager
+    own = manager.find_longest_cache_hit.__func__
+    manager.find_longest_cache_hit = classmethod(wraps(own)(lambda *given, **named: own(*given, **named)))
+"""
+
+HALF_WAY = """
+    from blockpool.integrations.vllm.replacement import Replacements
+    put = Replacements._put
+    def fail_at_the_third(self, owner, name, old, new):
+        if len(self._done) == 2:
+            raise OSError("no more")
+        put(self, owner, name, old, new)
+    Replacements._put = fail_at_the_third
+"""
+
+
 @pytest.mark.parametrize(
     ("before", "reason"),
     [
@@ -67,6 +142,12 @@ def test_check_says_so(run: Run) -> None:
         ("import vllm.version; vllm.version.__version__ = 'dev'", "its version is dev"),
         ("block_pool.BlockPool = type('Mine', (), {})", "BlockPool is not vLLM's own any more, but of"),
         ("del kv_cache_utils.hash_block_tokens", "it has no hash_block_tokens"),
+        (
+            "block_pool.BlockPool.touch = lambda self, blocks: None",
+            "BlockPool.touch is not vLLM's own any more",
+        ),
+        (WRAPPED, "FullAttentionManager.find_longest_cache_hit is not vLLM's own any more, but of __main__"),
+        (HALF_WAY, "replacing its parts failed"),
     ],
 )
 def test_anything_unexpected_leaves_vllm_as_it_is(run: Run, before: str, reason: str) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import Run
+from .conftest import HALF_AN_HOUR, Run
+
+pytestmark = [pytest.mark.peer, pytest.mark.timeout(HALF_AN_HOUR)]
 
 CORE = "tests/v1/core"
 POOL_TESTS = (

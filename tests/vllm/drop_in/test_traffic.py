@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from .conftest import HALF_AN_HOUR
 from .traffic import SETTINGS
 
-pytestmark = pytest.mark.peer
+pytestmark = [pytest.mark.peer, pytest.mark.timeout(HALF_AN_HOUR)]
 
 Report = Callable[..., Any]
 NUM_REQUESTS = 150

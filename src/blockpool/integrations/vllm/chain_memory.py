@@ -8,6 +8,8 @@ from typing import Final, final
 from blockpool.core.hasher import BlockHasher
 from blockpool.core.tokens import pack_tokens
 
+Keys = tuple[object, ...] | None
+
 CHUNK_TOKENS: Final = 1024
 MAX_CHUNKS: Final = 2048
 """Two million tokens; with their hashes some 17 MB."""
@@ -15,10 +17,10 @@ MAX_CHUNKS: Final = 2048
 
 @final
 class ChainMemory:
-    """Hashes runs of blocks without extra keys, a chunk at a time, and keeps the chunks that were used last.
+    """Hashes runs of blocks that have the same extra keys, a chunk at a time, and keeps the chunks that were used last.
 
-    A chunk is found by the hash before it and by all its tokens, which are compared: what it gives is what hashing it
-    again would give. May be used from several threads.
+    A chunk is found by the hash before it, by its keys and by all its tokens, which are compared: what it gives is what
+    hashing it again would give. May be used from several threads.
 
     Args:
         hasher: Hashes what is not known.
@@ -32,17 +34,18 @@ class ChainMemory:
         self._hasher = hasher
         self._width = max(chunk_tokens // hasher.block_size, 1) * hasher.block_size
         self._max_chunks = max_chunks
-        self._known: OrderedDict[tuple[bytes, bytes], list[bytes]] = OrderedDict()
+        self._known: OrderedDict[tuple[bytes, bytes, Keys], list[bytes]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def hash_tokens(self, token_ids: list[int], parent: bytes) -> list[bytes]:
+    def hash_tokens(self, token_ids: list[int], parent: bytes, keys: Keys = None) -> list[bytes]:
         """One hash per block, as `BlockHasher.hash_tokens` gives them; raises as it does.
 
         Args:
             token_ids: Whole blocks.
             parent: Hash of the block before the first.
+            keys: The extra keys of each of the blocks, if they have any.
         """
         width = self._width
         num_whole = len(token_ids) // width * width
@@ -50,19 +53,26 @@ class ChainMemory:
         if num_whole:
             packed = pack_tokens(token_ids)
             for start in range(0, num_whole, width):
-                found = self._chunk(token_ids, packed, start, parent)
+                found = self._chunk(token_ids, packed, start, parent, keys)
                 hashes += found
                 parent = found[-1]
         if num_whole < len(token_ids):
-            hashes += self._hasher.hash_tokens(token_ids[num_whole:], parent)
+            hashes += self._hash(token_ids[num_whole:], parent, keys)
         return hashes
 
-    def _chunk(self, token_ids: list[int], packed: bytes, start: int, parent: bytes) -> list[bytes]:
+    def _hash(self, token_ids: list[int], parent: bytes, keys: Keys) -> list[bytes]:
+        """Without a look at what is known."""
+        each = None if keys is None else [keys] * (len(token_ids) // self._hasher.block_size)
+        return list(self._hasher.hash_tokens(token_ids, parent, each))
+
+    def _chunk(
+        self, token_ids: list[int], packed: bytes, start: int, parent: bytes, keys: Keys
+    ) -> list[bytes]:
         stop = start + self._width
-        key = (parent, packed[4 * start : 4 * stop])
+        key = (parent, packed[4 * start : 4 * stop], keys)
         found = self._known.get(key)
         if found is None:
-            found = list(self._hasher.hash_tokens(token_ids[start:stop], parent))
+            found = self._hash(token_ids[start:stop], parent, keys)
             self._known[key] = found
             if len(self._known) > self._max_chunks:
                 self._known.popitem(last=False)

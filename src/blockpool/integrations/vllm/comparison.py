@@ -46,6 +46,15 @@ class Comparison:
             self.report(call, f"blockpool raises {type(error).__name__}: {error}")
             return None
 
+    def expect_error(self, call: str, theirs: Exception, ours: Callable[[], Any]) -> None:
+        """Runs our side of a call that vLLM's own refuses; ours must refuse it, too, for whatever reason it says."""
+        try:
+            given = ours()
+        except Exception:
+            self.num_compared += 1
+            return
+        self.report(call, f"vLLM raises {type(theirs).__name__}: {theirs}, blockpool has {_short(given)}")
+
     def report(self, call: str, text: str) -> None:
         """Tells of a mismatch, if it is the first."""
         if not self.running:

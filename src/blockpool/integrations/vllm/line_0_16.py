@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from vllm.utils import hashing
 from vllm.v1.core import block_pool, kv_cache_metrics, kv_cache_utils, single_type_kv_cache_manager
 
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.block_map import BlockHashToBlockMap
 from blockpool.core.free_queue import FreeKVCacheBlockQueue
 from blockpool.integrations.vllm import metrics
-from blockpool.integrations.vllm.checked_pool import (
-    make_checked_hasher,
-    make_checked_look_up,
-    make_checked_pool,
+from blockpool.integrations.vllm.checked_pool import make_checked_pool
+from blockpool.integrations.vllm.common_parts import (
+    is_replaced,
+    replace_hasher,
+    replace_look_up,
+    require_all,
 )
-from blockpool.integrations.vllm.full_attention_0_16 import make_find_longest_cache_hit
+from blockpool.integrations.vllm.full_attention import hit_0_16
 from blockpool.integrations.vllm.pool_0_16 import BlockPool
 from blockpool.integrations.vllm.replacement import Replacements, require_tested
-from blockpool.integrations.vllm.request_hasher import HasherMaker
+
+__all__ = ["is_replaced", "prepare"]
 
 CLASSES = (
     (block_pool, "BlockPool", BlockPool, "c514a4ff29bd"),
@@ -38,11 +40,6 @@ RELIED_ON = (
 )
 
 
-def is_replaced() -> bool:
-    """Whether our parts are in place already."""
-    return str(block_pool.BlockPool.__module__).startswith("blockpool.")
-
-
 def prepare(replacements: Replacements, check: bool) -> None:
     """Looks whether everything is as it was when this was tested, and notes what to replace.
 
@@ -52,29 +49,15 @@ def prepare(replacements: Replacements, check: bool) -> None:
     Raises:
         Incompatible: If something is not.
     """
-    for owner, name, fingerprint in RELIED_ON:
-        require_tested(owner, name, fingerprint)
+    require_all(RELIED_ON)
     for module, name, ours, fingerprint in CLASSES:
         own = require_tested(module, name, fingerprint)
         if not check:
             replacements.replace(module, name, ours)
         elif name == "BlockPool":
             replacements.replace(module, name, make_checked_pool(own, ours))
-    own_maker = require_tested(kv_cache_utils, "get_request_block_hasher", HASHER)
-    maker = HasherMaker(kv_cache_utils, hashing, own_maker, _first_feature)
-
-    def get_request_block_hasher(block_size: int, caching_hash_fn: Any) -> Any:
-        ours = maker.make(block_size, caching_hash_fn)
-        return make_checked_hasher(own_maker(block_size, caching_hash_fn), ours) if check else ours
-
-    replacements.replace(kv_cache_utils, "get_request_block_hasher", get_request_block_hasher)
-
-    manager = single_type_kv_cache_manager.FullAttentionManager
-    own_look_up = require_tested(manager, "find_longest_cache_hit", LOOK_UP).__func__
-    look_up = make_find_longest_cache_hit(own_look_up)
-    if check:
-        look_up = make_checked_look_up(own_look_up, look_up)
-    replacements.replace(manager, "find_longest_cache_hit", classmethod(look_up))
+    replace_hasher(replacements, HASHER, _first_feature, check)
+    replace_look_up(replacements, LOOK_UP, hit_0_16, check)
 
 
 def _first_feature(request: Any, start: int, block_size: int) -> int:

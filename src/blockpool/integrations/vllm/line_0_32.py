@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from vllm.multimodal.utils import get_mm_features_in_window
-from vllm.utils import hashing
-from vllm.v1.core import block_pool, kv_cache_utils, single_type_kv_cache_manager
+from vllm.v1.core import block_pool, kv_cache_utils
 
-from blockpool.integrations.vllm.checked_pool import (
-    make_checked_hasher,
-    make_checked_look_up,
-    make_checked_pool,
+from blockpool.integrations.vllm.checked_pool import make_checked_pool
+from blockpool.integrations.vllm.common_parts import (
+    is_replaced,
+    replace_hasher,
+    replace_look_up,
+    require_all,
 )
-from blockpool.integrations.vllm.full_attention_0_32 import make_find_longest_cache_hit
+from blockpool.integrations.vllm.full_attention import hit_0_32
 from blockpool.integrations.vllm.pool_0_32 import BlockPool
 from blockpool.integrations.vllm.replacement import Replacements, require_tested
-from blockpool.integrations.vllm.request_hasher import HasherMaker
+
+__all__ = ["is_replaced", "prepare"]
 
 POOL = "a39cd6b72dd0"
 HASHER = "e919a7e523a8"
@@ -32,11 +34,6 @@ RELIED_ON = (
 )
 
 
-def is_replaced() -> bool:
-    """Whether our parts are in place already."""
-    return str(block_pool.BlockPool.__module__).startswith("blockpool.")
-
-
 def prepare(replacements: Replacements, check: bool) -> None:
     """Looks whether everything is as it was when this was tested, and notes what to replace.
 
@@ -46,27 +43,11 @@ def prepare(replacements: Replacements, check: bool) -> None:
     Raises:
         Incompatible: If something is not.
     """
-    for owner, name, fingerprint in RELIED_ON:
-        require_tested(owner, name, fingerprint)
-    own_pool = require_tested(block_pool, "BlockPool", POOL)
-    replacements.replace(
-        block_pool, "BlockPool", make_checked_pool(own_pool, BlockPool) if check else BlockPool
-    )
-    own_maker = require_tested(kv_cache_utils, "get_request_block_hasher", HASHER)
-    maker = HasherMaker(kv_cache_utils, hashing, own_maker, _first_feature)
-
-    def get_request_block_hasher(hash_block_size: int, caching_hash_fn: Any) -> Any:
-        ours = maker.make(hash_block_size, caching_hash_fn)
-        return make_checked_hasher(own_maker(hash_block_size, caching_hash_fn), ours) if check else ours
-
-    replacements.replace(kv_cache_utils, "get_request_block_hasher", get_request_block_hasher)
-
-    manager = single_type_kv_cache_manager.FullAttentionManager
-    own_look_up = require_tested(manager, "find_longest_cache_hit", LOOK_UP).__func__
-    look_up = make_find_longest_cache_hit(own_look_up)
-    if check:
-        look_up = make_checked_look_up(own_look_up, look_up)
-    replacements.replace(manager, "find_longest_cache_hit", classmethod(look_up))
+    require_all(RELIED_ON)
+    own = require_tested(block_pool, "BlockPool", POOL)
+    replacements.replace(block_pool, "BlockPool", make_checked_pool(own, BlockPool) if check else BlockPool)
+    replace_hasher(replacements, HASHER, _first_feature, check)
+    replace_look_up(replacements, LOOK_UP, hit_0_32, check)
 
 
 def _first_feature(request: Any, start: int, block_size: int) -> int:

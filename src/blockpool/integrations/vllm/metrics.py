@@ -68,7 +68,7 @@ class KVCacheMetricsCollector:
                 sample_rate, clock=lambda: time.monotonic_ns(), random=lambda: random.random()
             )
         except ConfigError as error:
-            raise AssertionError(f"sample_rate must be in (0, 1.0], got {sample_rate}") from error
+            raise AssertionError(str(error)) from error  # the kind that vLLM raises
         self.sample_rate = sample_rate
 
     def should_sample_block(self) -> bool:

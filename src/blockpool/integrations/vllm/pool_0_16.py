@@ -105,10 +105,7 @@ class BlockPool:
 
     def take_events(self) -> list[Any]:
         """Hands over the events since the last call."""
-        if not self.enable_kv_cache_events:
-            return []
-        events = self.kv_event_queue
-        self._events = []
+        events, self._events = self.kv_event_queue, []
         return events
 
     def _maybe_evict_cached_block(self, block: KVCacheBlock) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Final
 
 from vllm.v1.core import block_pool
-from vllm.v1.core.kv_cache_utils import KVCacheBlock, resolve_block_hashes
+from vllm.v1.core.kv_cache_utils import BlockHashListWithBlockSize, KVCacheBlock, resolve_block_hashes
 
 FIRST_PIECE: Final = 64
 ONLY_BLOCKS: Final = {KVCacheBlock}
+SLICEABLE: Final = (list, BlockHashListWithBlockSize)
 
 
 class BlockPool(block_pool.BlockPool):  # type: ignore[misc]
@@ -20,20 +22,29 @@ class BlockPool(block_pool.BlockPool):  # type: ignore[misc]
     """
 
     def find_longest_prefix(
-        self, block_hashes: Sequence[bytes], kv_cache_group_ids: Sequence[int], max_blocks: int
+        self, block_hashes: Any, kv_cache_group_ids: Sequence[int], max_blocks: int, block_size: int
     ) -> tuple[list[Any], ...]:
-        """Not vLLM's. One block per group for each hash, up to the first that any group misses, at most so many."""
-        limit = max(min(max_blocks, len(block_hashes)), 0)
+        """Not vLLM's. One block per group for each block of a prompt, up to the first that any group misses.
+
+        Args:
+            block_hashes: Of the pool's hash block size, or a view of them as blocks of `block_size`.
+            max_blocks: So many are looked up at most.
+            block_size: Tokens per block of these groups.
+        """
+        hashes = resolve_block_hashes(block_hashes, self.hash_block_size, block_size)
+        if not isinstance(hashes, SLICEABLE):
+            hashes = list(islice(hashes, max(max_blocks, 0)))
+        limit = max(min(max_blocks, len(hashes)), 0)
         found = []
         for group_id in kv_cache_group_ids:
-            blocks = self._longest_run(block_hashes, group_id.to_bytes(4, "big"), limit)
+            blocks = self._longest_run(hashes, group_id.to_bytes(4, "big"), limit)
             limit = len(blocks)
             found.append(blocks)
         for blocks in found:
             del blocks[limit:]
         return tuple(found)
 
-    def _longest_run(self, block_hashes: Sequence[bytes], suffix: bytes, limit: int) -> list[Any]:
+    def _longest_run(self, block_hashes: Any, suffix: bytes, limit: int) -> list[Any]:
         """The blocks of one group, looked up in pieces that grow, so that a miss costs little."""
         get = self.cached_block_hash_to_block._cache.get
         found: list[Any] = []
@@ -55,40 +66,43 @@ class BlockPool(block_pool.BlockPool):  # type: ignore[misc]
             super().touch(blocks)
             return
         num_left = 0
-        before: Any = None
+        before: Any = None  # the ends of the gap that those before have left
         after: Any = None
-        for block in blocks:
-            if block.ref_cnt:
-                block.ref_cnt += 1
-                continue
-            if block is not before:
-                if before is not None:
-                    before.next_free_block = after
-                    after.prev_free_block = before
-                after = block.next_free_block
-            before = block.prev_free_block
-            if before is None:  # the null block; any other one is for vLLM's own error
-                if not block.is_null:
-                    self.free_block_queue.remove(block)
-                block.ref_cnt += 1
-                continue
-            block.prev_free_block = None
-            block.next_free_block = None
-            block.ref_cnt = 1
-            num_left += 1
-        if before is not None:
-            before.next_free_block = after
-            after.prev_free_block = before
-        self.free_block_queue.num_free_blocks -= num_left
+        try:
+            for block in blocks:
+                if block.ref_cnt:
+                    block.ref_cnt += 1
+                    continue
+                if block is not before:
+                    if before is not None:
+                        before.next_free_block = after
+                        after.prev_free_block = before
+                    after = block.next_free_block
+                before = block.prev_free_block
+                if before is None or after is None:
+                    before = None
+                    if not block.is_null:
+                        self.free_block_queue.remove(block)  # it is in no queue: vLLM's own error
+                    block.ref_cnt += 1
+                    continue
+                block.prev_free_block = None
+                block.next_free_block = None
+                block.ref_cnt = 1
+                num_left += 1
+        finally:
+            if before is not None:
+                before.next_free_block = after
+                after.prev_free_block = before
+            self.free_block_queue.num_free_blocks -= num_left
 
     def get_new_blocks(self, num_blocks: int) -> list[Any]:
         """As vLLM's; a block that stands alone under its one hash is evicted without a call."""
-        if num_blocks < 2 or self.metrics_collector or self._reuse_watchers or not self.enable_caching:
+        queue = self.free_block_queue
+        usual = self.enable_caching and not self.metrics_collector and not self._reuse_watchers
+        if not usual or not 1 < num_blocks <= queue.num_free_blocks:
             blocks: list[Any] = super().get_new_blocks(num_blocks)
             return blocks
-        if num_blocks > self.get_num_free_blocks():
-            raise ValueError(f"Cannot get {num_blocks} free blocks from the pool")
-        taken: list[Any] = self.free_block_queue.popleft_n(num_blocks)
+        taken: list[Any] = queue.popleft_n(num_blocks)
         index = self.cached_block_hash_to_block._cache
         partial = self.cached_block_hashes_by_block
         quiet = not self.enable_kv_cache_events
@@ -126,11 +140,10 @@ class BlockPool(block_pool.BlockPool):  # type: ignore[misc]
         hashes = resolve_block_hashes(request.block_hashes, self.hash_block_size, block_size)
         suffix = kv_cache_group_id.to_bytes(4, "big")
         index = self.cached_block_hash_to_block._cache
-        num_tokens = start * block_size
         new_blocks = blocks[start:num_full_blocks]
-        new_hashes = hashes[start : start + len(new_blocks)]
-        for block, digest in zip(new_blocks, new_hashes, strict=True):
-            num_tokens += block_size
+        stop = start + len(new_blocks)
+        ends = _block_ends(block_size, stop)
+        for block, digest, num_tokens in zip(new_blocks, hashes[start:stop], ends[start:stop], strict=True):
             if block.is_null:
                 continue
             key = digest + suffix
@@ -141,14 +154,26 @@ class BlockPool(block_pool.BlockPool):  # type: ignore[misc]
                 else:
                     self._insert_block_hash(key, block, num_tokens)
             else:
-                self._replace_hash(block, key, num_tokens)
+                self._promote(block, key, num_tokens)
 
-    def _replace_hash(self, block: Any, key: bytes, num_tokens: int) -> None:
-        """A partial entry has become a full one."""
-        assert block.block_hash_num_tokens is not None
-        assert block.block_hash_num_tokens < num_tokens
+    def _promote(self, block: Any, key: bytes, num_tokens: int) -> None:
+        """The entry of a block that was partly full becomes that of a full one."""
+        assert (block._block_hash_num_tokens or num_tokens) < num_tokens, (
+            "the block is full and indexed already"
+        )
         self._emit_block_removed_events(self._remove_cached_block_hashes(block))
         self._insert_block_hash(key, block, num_tokens)
+
+
+_ENDS: Final[dict[int, list[int]]] = {}
+
+
+def _block_ends(block_size: int, num_blocks: int) -> list[int]:
+    """Numbers of tokens up to the end of each block, at least for so many; one object each, whatever block has it."""
+    ends = _ENDS.setdefault(block_size, [])
+    if len(ends) < num_blocks:
+        ends += range((len(ends) + 1) * block_size, (2 * num_blocks + 1) * block_size, block_size)
+    return ends
 
 
 def _first_blocks(entries: list[Any]) -> list[Any]:

@@ -25,8 +25,8 @@ class Replacements:
         """Notes that `owner.name` shall be `new`; `owner` is a module or a class.
 
         Args:
-            owner: Where the old one is defined. If it is a module, every module of vLLM that has imported the old one
-                gets the new one, too.
+            owner: Where the old one is defined. If it is a module, every module of vLLM that has imported the old one,
+                under whatever name, gets the new one, too.
         """
         self._wanted.append((owner, name, new))
 
@@ -41,8 +41,8 @@ class Replacements:
                 old = inspect.getattr_static(owner, name)
                 self._put(owner, name, old, new)
                 if inspect.ismodule(owner):
-                    for module in _modules_with(old, name):
-                        self._put(module, name, old, new)
+                    for module, known_as in _places_of(old):
+                        self._put(module, known_as, old, new)
         except BaseException:
             self.undo()
             raise
@@ -62,12 +62,13 @@ def _shown(owner: Any, name: str) -> str:
     return name if inspect.ismodule(owner) else f"{owner.__name__}.{name}"
 
 
-def _modules_with(old: Any, name: str) -> list[Any]:
-    """The loaded modules of vLLM that have the object under its name."""
+def _places_of(old: Any) -> list[tuple[Any, str]]:
+    """The loaded modules of vLLM that have the object, and its name there."""
     found = []
     for title, module in list(sys.modules.items()):
-        if title.startswith("vllm.") and getattr(module, "__dict__", {}).get(name) is old:
-            found.append(module)
+        if title.startswith("vllm."):
+            known = getattr(module, "__dict__", {})
+            found += [(module, name) for name, value in list(known.items()) if value is old]
     return found
 
 
@@ -84,15 +85,27 @@ def require_tested(owner: Any, name: str, fingerprint: str) -> Any:
     if found is None:
         raise Incompatible(f"it has no {_shown(owner, name)}")
     module = owner.__name__ if inspect.ismodule(owner) else owner.__module__
-    if getattr(found, "__module__", None) != module:
-        raise Incompatible(f"{_shown(owner, name)} is not vLLM's own any more, but of {found.__module__}")
+    shown = _shown(owner, name)
+    parts = vars(found).items() if inspect.isclass(found) else ()
+    for what, one in [(shown, found), *((f"{shown}.{part}", value) for part, value in parts)]:
+        origin = _origin(one)
+        if origin not in (None, module, "dataclasses"):
+            raise Incompatible(f"{what} is not vLLM's own any more, but of {origin}")
     try:
         actual = fingerprint_of(found)
     except (OSError, TypeError):
-        raise Incompatible(f"the source of {_shown(owner, name)} cannot be read") from None
+        raise Incompatible(f"the source of {shown} cannot be read") from None
     if actual != fingerprint:
-        raise Incompatible(f"{_shown(owner, name)} is not what was tested ({actual}, not {fingerprint})")
+        raise Incompatible(f"{shown} is not what was tested ({actual}, not {fingerprint})")
     return found
+
+
+def _origin(found: Any) -> str | None:
+    """The module of a class or function; of a wrapper its own, whatever it says; None of anything else."""
+    function = getattr(found, "__func__", found)
+    if inspect.isfunction(function):
+        return str(function.__globals__.get("__name__"))
+    return str(found.__module__) if inspect.isclass(found) else None
 
 
 def fingerprint_of(function_or_class: Any) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from blockpool.core.hasher import BlockHasher
 from blockpool.errors import BlockPoolError, MissingExtraError
-from blockpool.integrations.vllm.chain_memory import ChainMemory
+from blockpool.integrations.vllm.chain_memory import ChainMemory, Keys
 
 Hashes = list[bytes]
 RequestHasher = Callable[[Any], Hashes]
@@ -62,35 +62,37 @@ class HasherMaker:
             if stop <= start:
                 return []
             parent = known[-1] if known else utils.NONE_HASH
+            tokens = request.all_token_ids[start:stop]
             try:
-                keys = self._extra_keys(request, start, stop, block_size)
-                tokens = request.all_token_ids[start:stop]
-                if keys is None:
-                    return memory.hash_tokens(tokens, parent)
-                return list(hasher.hash_tokens(tokens, parent, keys))
+                if request.mm_features or request.prompt_embeds is not None:
+                    keys = self._keys_of_inputs(request, start, stop, block_size)
+                    return list(hasher.hash_tokens(tokens, parent, keys))
+                first, other = self._keys(request, start, block_size)
+                if first == other:
+                    return memory.hash_tokens(tokens, parent, other)
+                hashes = list(hasher.hash_tokens(tokens[:block_size], parent, [first]))
+                return hashes + memory.hash_tokens(tokens[block_size:], hashes[0], other)
             except BlockPoolError:  # tokens or keys that only vLLM's form can hold
                 return own(request)
 
         return request_block_hasher
 
-    def _extra_keys(
-        self, request: Any, start: int, stop: int, block_size: int
-    ) -> Sequence[tuple[object, ...] | None] | None:
-        """One entry per block, as vLLM makes them; None when no block has any."""
-        features = request.mm_features
-        if not features and request.prompt_embeds is None:
-            salted = start == 0 and request.cache_salt
-            if request.lora_request is None and not salted:
-                return None
-            # Blocks after the first have the same keys: made once, they are known to be the same.
-            generate = self._utils.generate_block_hash_extra_keys
-            first, _ = generate(request, start, start + block_size, 0)
-            if stop == start + block_size:
-                return [first]
-            other, _ = generate(request, start + block_size, start + 2 * block_size, 0)
-            return [first] + [other] * ((stop - start) // block_size - 1)
-        keys: list[tuple[object, ...] | None] = []
-        position = self._first_feature(request, start, block_size) if start and features else 0
+    def _keys(self, request: Any, start: int, block_size: int) -> tuple[Keys, Keys]:
+        """The extra keys of the block at `start`, and of each one after it, of a request that is tokens alone.
+
+        An adapter is in the keys of all of them, a salt in those of the first of a prompt.
+        """
+        if request.lora_request is None and (start or not request.cache_salt):
+            return None, None
+        generate = self._utils.generate_block_hash_extra_keys
+        first, _ = generate(request, start, start + block_size, 0)
+        other, _ = generate(request, start + block_size, start + 2 * block_size, 0)
+        return first, other
+
+    def _keys_of_inputs(self, request: Any, start: int, stop: int, block_size: int) -> list[Keys]:
+        """The extra keys of each block, as vLLM makes them."""
+        keys: list[Keys] = []
+        position = self._first_feature(request, start, block_size) if start and request.mm_features else 0
         for at in range(start, stop, block_size):
             entry, position = self._utils.generate_block_hash_extra_keys(
                 request, at, at + block_size, position
