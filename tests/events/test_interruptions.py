@@ -1,9 +1,11 @@
-"""Ctrl-C in the middle of what a subscriber or publisher does with its sockets: nothing waits for ever afterwards."""
+"""Ctrl-C, or the other side, in the middle of what a subscriber or publisher does: nothing waits for ever after it."""
 
 from __future__ import annotations
 
+import random
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -105,3 +107,31 @@ def test_whoever_goes_on_after_an_interruption_is_connected_later(
                 return bool(consumer.batches)
 
             consumer.follow(told, SECONDS)
+
+
+def test_connections_that_end_while_their_subscriber_is_closed() -> None:
+    """ZeroMQ's own thread tells of the end while the subscriber stops listening for it."""
+    source = random.Random(1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def hang_up() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                time.sleep(source.random() * 0.001)
+                connection.close()
+
+        def come_and_go() -> None:
+            for _ in range(2_000):
+                subscriber = EventSubscriber(f"tcp://127.0.0.1:{port}")
+                time.sleep(source.random() * 0.002)
+                subscriber.close()
+
+        hanging_up = threading.Thread(target=hang_up, daemon=True)
+        hanging_up.start()
+        assert in_time(come_and_go)
+        server.shutdown(socket.SHUT_RDWR)
+        hanging_up.join(SECONDS)

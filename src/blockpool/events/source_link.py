@@ -137,12 +137,8 @@ class SourceLink:
     def close(self) -> None:
         """Gives the sockets back."""
         self._end_sync()
-        if self._monitor is not None:
-            self._monitor.close(0)
-            self._monitor = None
         if self._sub is not None:
-            self._sub.disable_monitor()
-            self._sub.close(0)
+            self._close_sockets(self._sub)
             self._sub = None
         self._retry_at = None
         self._check_at = None
@@ -170,10 +166,7 @@ class SourceLink:
             else:
                 sub.connect(self._endpoint.address)
         except BaseException as error:
-            if self._monitor is not None:
-                self._monitor.close(0)
-                self._monitor = None
-            sub.close(0)
+            self._close_sockets(sub)
             if isinstance(error, zmq.ZMQError):
                 raise EndpointError(self._endpoint.address, str(error.strerror)) from None
             raise
@@ -182,6 +175,18 @@ class SourceLink:
             self._connect_by = self._clock() + CONNECT_SECONDS
         else:
             self._connected()
+
+    def _close_sockets(self, sub: zmq.Socket[bytes]) -> None:
+        """A socket and its monitor.
+
+        The other way round ZeroMQ's own thread could come to tell of the end of a connection when nobody listens any
+        more: it would wait for ever, and with it whoever switches the monitor off.
+        """
+        sub.disable_monitor()
+        sub.close(0)
+        if self._monitor is not None:
+            self._monitor.close(0)
+            self._monitor = None
 
     def _watch(self) -> None:
         """Takes note of connections made and lost."""
