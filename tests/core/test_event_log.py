@@ -63,6 +63,14 @@ def test_last_copy_splits_a_run_at_known_blocks() -> None:
     assert told == [[external(hashes[1])], [external(hashes[0])], [external(hashes[2])]]
 
 
+def test_the_hash_of_a_null_block_counts_for_nothing() -> None:
+    pool = BlockPool(9, True, 4, True, event_granularity="last_copy")
+    digest = chain("a")[0]
+    request = FakeRequest([digest, digest], range(8))
+    pool.cache_full_blocks(request, [pool.null_block, *pool.get_new_blocks(1)], 0, 2, 4, 0)
+    assert kinds(pool) == [("BlockStored", [external(digest)])]
+
+
 def test_the_same_hash_twice_in_one_call_is_told_once() -> None:
     pool = BlockPool(9, True, 4, True, event_granularity="last_copy")
     digest = chain("a")[0]

@@ -233,6 +233,25 @@ def test_parent_of_wrong_type(algorithm: str, parent: Any) -> None:
         hasher.hash_block(parent, TOKENS[:4])
 
 
+class OtherBytes(bytes):
+    """Equal to plain ones, but pickled as an instance of its class."""
+
+
+@each_algorithm
+@pytest.mark.parametrize("keys", [None, ("salt",)])
+def test_bytes_of_a_subclass_are_bytes(algorithm: str, keys: tuple[str] | None) -> None:
+    plain = BlockHasher(algorithm, 4, "0")
+    parent = plain.hash_block(None, TOKENS[:4])
+    for other in (OtherBytes(parent), parent):
+        assert plain.hash_block(other, TOKENS[:4], keys) == plain.hash_tokens(TOKENS[:4], parent, [keys])[0]
+        assert plain.hash_tokens(TOKENS[:4], other, [keys]) == plain.hash_tokens(TOKENS[:4], parent, [keys])
+    for size in (OtherBytes, bytes):
+        random_root = BlockHasher(algorithm, 4, random_bytes=size)
+        assert random_root.hash_tokens(TOKENS) == BlockHasher(algorithm, 4, random_bytes=bytes).hash_tokens(
+            TOKENS
+        )
+
+
 @each_algorithm
 @pytest.mark.parametrize("extra", [[None], [None] * 3, []])
 def test_one_extra_per_full_block(algorithm: str, extra: list[None]) -> None:

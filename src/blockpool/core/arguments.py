@@ -117,7 +117,7 @@ def random_seed(random_bytes: object, size: int) -> bytes:
     seed = as_bytes("random_bytes", random_bytes(size))
     if len(seed) != size:
         raise ConfigError("random_bytes", len(seed), f"it must return {size} bytes")
-    return seed
+    return bytes(seed)
 
 
 def as_list(field: str, values: object, limit: int = MAX_LENGTH) -> list[object]:

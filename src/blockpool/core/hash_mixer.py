@@ -67,7 +67,7 @@ class HashMixer:
         if length > 32:
             start = length - 32
         elif length < 16:
-            block_hash += bytes(16)
+            block_hash = block_hash + bytes(16)
         mixed = (
             read_i64_le(block_hash, start) * self._factor_0
             + read_i64_le(block_hash, start + 8) * self._factor_1

@@ -181,7 +181,7 @@ class BlockHasher:
             return self._root
         if len(parent) != self.digest_size and (len(parent) != NONE_HASH_BYTES or self._form == "raw"):
             raise ConfigError("parent_hash", parent, f"{self.algorithm} hashes have {self.digest_size} bytes")
-        return parent
+        return bytes(parent)  # of a subclass, it would be pickled as such
 
 
 def _seed_bytes(seed: object, pickled: bool) -> bytes:

@@ -289,7 +289,7 @@ class BlockPool:
             run = stored_run(request, hashes, first, start, stop, factor * self.hash_block_size)
         home = home_of(self.free_block_queue.owner, group_id)
         index = self.cached_block_hash_to_block.group(group_id)
-        known = known_blocks(run, index) if run is not None and self._last_copies else None
+        known = known_blocks(run, blocks, start, index) if run is not None and self._last_copies else None
         num_before = index.num_blocks()
         self._num_cached_idle += index.insert_range(blocks, start, stop, hashes, first, home)
         if run is not None:

@@ -97,11 +97,17 @@ def runs_without(run: StoredRun, blocks: list[object], start: int, known: set[ob
     return pieces
 
 
-def known_blocks(run: StoredRun, index: GroupIndex) -> set[object]:
-    """Which blocks of the run, counted from 0, have a hash that is in the index, or that one before them has."""
+def known_blocks(run: StoredRun, blocks: list[object], start: int, index: GroupIndex) -> set[object]:
+    """Which of its blocks, `blocks[start:]`, counted from 0, have a hash that is indexed, or that one before them has.
+
+    Null blocks are not indexed: their hash counts for nothing.
+    """
     met: set[object] = set()
     found: set[object] = set()
     for offset, digest in enumerate(cast("list[bytes]", run.block_hashes)):
+        block = blocks[start + offset]
+        if isinstance(block, KVCacheBlock) and block.is_null:
+            continue
         if digest in met or index.get(digest) is not None:
             found.add(offset)
         met.add(digest)
