@@ -77,6 +77,42 @@ def test_deleting_from_a_cluster_by_eviction() -> None:
     assert [index.get(block_hash) for block_hash in hashes] == [blocks[0], None, None, None, blocks[4]]
 
 
+@pytest.mark.parametrize("knows_slots", [True, False])
+def test_evicting_one_by_one(knows_slots: bool) -> None:
+    """Two that meet, one whose home is the next slot, and two more blocks under the first hash."""
+    hashes = [
+        meeting_hash(15, 0),
+        meeting_hash(15, 1),
+        meeting_hash(0, 2),
+        meeting_hash(15, 0),
+        meeting_hash(15, 0),
+    ]
+    index, blocks = filled(hashes)
+    left = list(range(5))
+    for block_id in (3, 0, 2, 4, 1):
+        if not knows_slots:
+            index._slots[block_id] = (index._slots[block_id] + 1) % len(index._table)
+        index.read_ahead(blocks[block_id])
+        assert index.evict_one(blocks[block_id])
+        assert blocks[block_id].block_hash is None
+        assert not index.evict_one(blocks[block_id])
+        left.remove(block_id)
+        first = {hashes[other]: blocks[other] for other in reversed(left)}
+        assert [index.get(block_hash) for block_hash in hashes] == [first.get(h) for h in hashes]
+        assert index.num_blocks() == len(left)
+        if knows_slots:
+            assert index.damage() is None
+    assert list(index._table) == [0] * 16
+
+
+def test_a_hash_that_is_not_indexed_is_not_evicted() -> None:
+    index, blocks = filled([b"a" * 32, b"b" * 32])
+    assert index.pop(b"b" * 32, 1) is blocks[1]
+    assert not index.evict_one(blocks[1])
+    assert blocks[1].block_hash == b"b" * 32 + bytes(4)
+    assert index.get(b"a" * 32) is blocks[0]
+
+
 def test_eviction_stops_at_another_group() -> None:
     index, blocks = filled([b"%032d" % i for i in range(3)])
     blocks[1].reset_hash()

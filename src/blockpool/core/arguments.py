@@ -34,7 +34,7 @@ def as_count(field: str, value: object) -> int:
         ArgumentError: For anything but an integer.
         ConfigError: For a negative one.
     """
-    number = as_int(field, value)
+    number = value if isinstance(value, int) else as_int(field, value)
     if number < 0:
         raise ConfigError(field, number, "must not be negative")
     return number
@@ -47,7 +47,7 @@ def as_size(field: str, value: object) -> int:
         ArgumentError: For anything but an integer.
         ConfigError: For 0 or less.
     """
-    number = as_int(field, value)
+    number = value if isinstance(value, int) else as_int(field, value)
     if number < 1:
         raise ConfigError(field, number, "must be at least 1")
     return number

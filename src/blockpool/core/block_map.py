@@ -106,6 +106,8 @@ class BlockHashToBlockMap:
         Returns:
             Their number.
         """
+        if len(blocks) == 1 and not last_copies:  # decoding asks for one block at a time
+            return self._evict_one(blocks[0], dropped)
         num_dropped = 0
         position = 0
         while position < len(blocks):
@@ -121,6 +123,20 @@ class BlockHashToBlockMap:
             if last_copies and dropped is not None:
                 _keep_last_copies(index, dropped, num_known)
         return num_dropped
+
+    def _evict_one(self, block: KVCacheBlock, dropped: list[object] | None) -> int:
+        """`evict_n` of one block."""
+        block_hash = block._hash
+        if block_hash is None or not self.find_group(group_of(block._home)).evict_one(block):
+            return 0
+        if dropped is not None:
+            dropped.append(block_hash)
+        return 1
+
+    def read_ahead(self, block: KVCacheBlock | None) -> None:
+        """Has what evicting this block will need brought from memory, while others still have something to do."""
+        if block is not None and block._hash is not None:
+            self.find_group(group_of(block._home)).read_ahead(block)
 
     def get_one_block(self, key: BytesArg) -> KVCacheBlock | None:
         """Any block with that key (the first inserted, when there are several), or None. O(1).

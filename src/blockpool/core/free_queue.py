@@ -209,6 +209,10 @@ class FreeKVCacheBlockQueue:
         self.num_free_blocks -= count
         return taken
 
+    def oldest(self) -> KVCacheBlock | None:
+        """What stands at the old end: the next block to be taken, or the gap, or the sentinel of an empty queue."""
+        return self.fake_free_list_head._next
+
     def claim(self, blocks: list[object]) -> int:
         """`BlockPool.touch`: raises the count of each block; one that nobody held leaves the queue.
 

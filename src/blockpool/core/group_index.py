@@ -83,6 +83,16 @@ class GroupIndex(ABC):
                 self.pop(block._hash, block.block_id)
                 block._hash = None
 
+    def evict_one(self, block: KVCacheBlock) -> bool:
+        """`evict` of one block of this group that has a hash; tells whether it was indexed here. O(1)."""
+        if block._hash is None or self.pop(block._hash, block.block_id) is None:
+            return False
+        block._hash = None
+        return True
+
+    def read_ahead(self, block: KVCacheBlock) -> None:  # noqa: B027 - nothing, where nothing is known to be far away
+        """Reads what `evict_one` of that block will need. Changes nothing that can be seen."""
+
     @abstractmethod
     def evict(
         self, blocks: list[KVCacheBlock], start: int, home: i64, dropped: list[object] | None

@@ -131,6 +131,24 @@ class PackedIndex(GroupIndex):
         """See `GroupIndex`."""
         return insert_range(self, blocks, start, stop, block_hashes, first, home)
 
+    def evict_one(self, block: KVCacheBlock) -> bool:
+        """See `GroupIndex`. A step of `packed_runs.evict` without what only pays for many."""
+        block_id = i64(block.block_id)
+        if block_id < len(self._slots):
+            slot = i64(self._slots[block_id])
+            entry = self._table[slot]
+            if entry > 0 and entry & NUMBER == block_id + 1:
+                self._clear(slot)
+                block._hash = None
+                return True
+        return super().evict_one(block)
+
+    def read_ahead(self, block: KVCacheBlock) -> None:
+        """See `GroupIndex`."""
+        block_id = i64(block.block_id)
+        if block_id < len(self._slots):
+            self._seen = self._table[i64(self._slots[block_id])]
+
     def evict(
         self, blocks: list[KVCacheBlock], start: int, home: i64, dropped: list[object] | None
     ) -> tuple[int, int]:
@@ -260,7 +278,11 @@ class PackedIndex(GroupIndex):
 
     def _clear(self, slot: i64) -> None:
         """Empties a slot."""
-        clear_slot(self._table, self._shift, self._slots, slot)
+        table = self._table
+        if table[(slot + 1) & (len(table) - 1)] == 0:
+            table[slot] = 0
+        else:
+            clear_slot(table, self._shift, self._slots, slot)
         self._num_slots_used -= 1
 
     def _know_blocks(self) -> None:

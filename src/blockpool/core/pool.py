@@ -44,16 +44,14 @@ class BlockPool:
         enable_kv_cache_events: Whether changes of the index are noted for `take_events`.
         metrics_collector: Told of allocations, hits and evictions. Its hooks must not call the pool; what they raise is
             logged, and the pool goes on.
-        reuse_uncached_first: Whether blocks without a hash are freed to the old end of the queue: what can never be
-            found again should not push out what can.
+        reuse_uncached_first: Whether blocks without a hash, which nobody can find again, join the old end of the queue.
         self_check: Whether every call that changes something ends with `check_invariants()`. For tests; O(n) a call.
         int_block_hashes: Whether events carry hashes as 64-bit unsigned integers, or as the digests themselves.
         event_granularity: "every_copy": each block that is indexed or dropped is told of, as vLLM does. "last_copy":
             per key only the first that is indexed and the last that is dropped.
         batch_removes: Whether hashes dropped one after the other share one `BlockRemoved`; vLLM makes one event each.
         fingerprint: What must match for hashes to be comparable, as `BlockHasher.fingerprint` says it.
-        random_bytes: Returns so many random bytes; called once. They keep whoever chooses the hashes from slowing the
-            index down, and change nothing that can be seen.
+        random_bytes: Returns so many random bytes; called once. So nobody who chooses hashes can slow the index down.
 
     Attributes:
         blocks: All blocks, by id; those never needed so far are made when they are looked at.
@@ -190,6 +188,8 @@ class BlockPool:
         if self.metrics_collector is None:
             taken = self.free_block_queue.hand_out(count)
             self._num_cached_idle -= self._evict(taken)
+            if count == 1:
+                self.cached_block_hash_to_block.read_ahead(self.free_block_queue.oldest())
         else:
             taken = self.free_block_queue.popleft_n(count)
             for block in taken:
