@@ -62,7 +62,7 @@ class Calls:
             self.calls += [self.move, self.unpin, self.copy_on_write, self.emit, self.evict_one]
             self.calls += [self.free_of_two_pools]
             if not hasattr(self.pair.pools[1], "comparison"):  # it would see how the block is broken
-                self.calls += [self.touch_broken]
+                self.calls += [self.touch_broken, self.take_broken]
 
     def play(self, num_calls: int) -> None:
         """So many of them, then everything is given back."""
@@ -244,6 +244,18 @@ class Calls:
         if len(found) != 2 or found[0] != found[1]:
             raise Different(f"touch of a broken block: {found}")
         self.pair.compare("touch of a broken block")
+
+    def take_broken(self) -> None:
+        """A block of the free queue that says it is held: an assertion, after those before it were taken."""
+        queue = [block.block_id for block in self.pair.pools[0].free_block_queue.get_all_free_blocks()]
+        if len(queue) < 3 or self.source.random() < 0.8:
+            return
+        for pool in self.pair.pools:
+            pool.blocks[queue[2]].ref_cnt = 1
+        outcome = self.pair.call("get_new_blocks, one is broken", lambda pool: pool.get_new_blocks(3))
+        if isinstance(outcome, list):
+            raise Different(f"get_new_blocks gives a block that is held: {outcome}")
+        self.held += queue[:3]
 
     def look(self) -> None:
         """One hash, and what can be asked of a pool or a block."""
