@@ -103,6 +103,15 @@ def test_an_exception_of_ours_is_a_difference(pool: Any, caplog: pytest.LogCaptu
     assert len(told(caplog)) == 1
 
 
+def test_a_block_that_no_pool_made_does_vllm_no_harm(vllm: peer_module.Peer, pool: Any) -> None:
+    foreign = vllm.KVCacheBlock(99)
+    foreign.ref_cnt = 1
+    pool.touch([foreign])
+    assert foreign.ref_cnt == 2
+    assert pool.comparison.mismatch.startswith("touch: blockpool raises")
+    assert len(pool.get_new_blocks(2)) == 2
+
+
 def test_look_ups_are_compared(pool: Any) -> None:
     held = use(pool)
 

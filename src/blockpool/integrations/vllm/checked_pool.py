@@ -1,4 +1,7 @@
-"""vLLM's own pool with ours in step, for `BLOCKPOOL_VLLM=check`: every result is compared, vLLM's own is used."""
+"""vLLM's own pool with ours in step, for `BLOCKPOOL_VLLM=check`: every result is compared, vLLM's own is used.
+
+Whatever our side does, an exception included, vLLM must not notice.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,10 @@ MIRRORED: Final = (
     "touch",
     "unpin_blocks",
 )
+"""All public methods of the pools of both lines, but for the number of free blocks, which is compared after each call.
+
+One that changes a pool and is missing here would leave ours behind.
+"""
 WHOLE_EVERY: Final = 500
 """After so many calls all blocks are compared; after each, those that it was about."""
 
@@ -109,8 +116,10 @@ def _mirrored(name: str, own: Any) -> Callable[..., Any]:
         arguments = tuple(list(one) if isinstance(one, Iterator) else one for one in arguments)
         more = {key: list(one) if isinstance(one, Iterator) else one for key, one in more.items()}
         mirror = _Mirror(self, name)
-        given = [mirror.of(one) for one in arguments]
-        named = {key: mirror.of(one) for key, one in more.items()}
+        mirrored = self.comparison.attempt(name, lambda: mirror.of_all(arguments, more))
+        if mirrored is None:  # it has a block that ours has no counterpart of
+            return method(self, *arguments, **more)
+        given, named = mirrored
         our_method = getattr(self.shadow, name)
         self.inside = True
         try:
@@ -186,6 +195,10 @@ class _Mirror:
         if callable(argument):
             return lambda *told: None  # whoever watches is told by vLLM's own pool
         return argument
+
+    def of_all(self, arguments: Iterable[Any], more: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The same for all arguments of a call."""
+        return [self.of(one) for one in arguments], {key: self.of(one) for key, one in more.items()}
 
     def note(self, result: Any) -> None:
         """Remembers the blocks of a result."""
