@@ -60,7 +60,7 @@ class Calls:
             self.other = PoolPair(parts, self.setting)
             self.calls += [self.index_part] * 3
             self.calls += [self.move, self.unpin, self.copy_on_write, self.emit, self.evict_one]
-            self.calls += [self.free_of_two_pools]
+            self.calls += [self.free_of_two_pools, self.insert]
             if not hasattr(self.pair.pools[1], "comparison"):  # it would see how the block is broken
                 self.calls += [self.touch_broken, self.take_broken]
 
@@ -282,6 +282,19 @@ class Calls:
                 "_maybe_evict_cached_block",
                 lambda pool, one=one: pool._maybe_evict_cached_block(pool.blocks[one]),
             )
+
+    def insert(self) -> None:
+        """A connector indexes a block by itself, under a hash that it has from another pool."""
+        request = self.source.choice(self.running) if self.running else None
+        if request is None or not request.block_hashes or not self.held or not self.setting.caching:
+            return
+        one = self.source.choice(self.held)
+        group = self.source.choice(self.setting.groups)
+        key = self.source.choice(request.block_hashes) + group.to_bytes(4, "big")
+        self.pair.call(
+            "_insert_block_hash",
+            lambda pool: pool._insert_block_hash(key, pool.blocks[one], num_tokens=None),
+        )
 
     def reset(self) -> None:
         """Refused while something is held; so now and then all is given back first."""

@@ -22,8 +22,8 @@ ALWAYS = {
     "reset_prefix_cache", "take_events", "touch",
 }  # fmt: skip
 SINCE_0_32 = {
-    "_maybe_evict_cached_block", "cache_partial_block", "emit_cached_block_events", "is_block_writable",
-    "move_block_hashes", "unpin_blocks",
+    "_insert_block_hash", "_maybe_evict_cached_block", "cache_partial_block", "emit_cached_block_events",
+    "is_block_writable", "move_block_hashes", "unpin_blocks",
 }  # fmt: skip
 HAPPENS = {"hits", "events", "resets", "get_new_blocks: ValueError"}
 HAPPENS_SINCE_0_32 = {

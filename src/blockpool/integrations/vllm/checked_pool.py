@@ -14,6 +14,7 @@ from blockpool.integrations.vllm.comparison import Comparison
 from blockpool.integrations.vllm.shown_results import has_gaps, only_hashes, shown
 
 MIRRORED: Final = (
+    "_insert_block_hash",  # one of 0.32's connectors calls it
     "_maybe_evict_cached_block",  # 0.32's managers call it
     "cache_full_blocks",
     "cache_partial_block",
@@ -30,7 +31,7 @@ MIRRORED: Final = (
     "touch",
     "unpin_blocks",
 )
-"""All public methods of the pools of both lines, but for the number of free blocks, which is compared after each call.
+"""All methods that others call of the pools of both lines; the number of free blocks is compared after each call.
 
 One that changes a pool and is missing here would leave ours behind.
 """
@@ -115,6 +116,8 @@ def _mirrored(name: str, own: Any) -> Callable[..., Any]:
             return method(self, *arguments, **more)
         arguments = tuple(list(one) if isinstance(one, Iterator) else one for one in arguments)
         more = {key: list(one) if isinstance(one, Iterator) else one for key, one in more.items()}
+        if not self.num_calls:
+            self.comparison.attempt(name, lambda: _take_sinks(self))
         mirror = _Mirror(self, name)
         mirrored = self.comparison.attempt(name, lambda: mirror.of_all(arguments, more))
         if mirrored is None:  # it has a block that ours has no counterpart of
@@ -131,10 +134,16 @@ def _mirrored(name: str, own: Any) -> Callable[..., Any]:
             self.inside = False
         ours = self.comparison.attempt(name, lambda: our_method(*given, **named))
         mirror.note(result)
-        _compare(self, name, mirror.met, result, ours)
+        self.comparison.attempt(name, lambda: _compare(self, name, mirror.met, result, ours))
         return result
 
     return call
+
+
+def _take_sinks(pool: Any) -> None:
+    """0.16's manager of attention sinks takes the first blocks out of the queue by itself when it is made."""
+    ours = pool.shadow.free_block_queue
+    ours.popleft_n(ours.num_free_blocks - pool.free_block_queue.num_free_blocks)
 
 
 def _compare(pool: Any, name: str, ids: Iterable[int], result: Any, ours: Any) -> None:
@@ -153,7 +162,7 @@ def _compare(pool: Any, name: str, ids: Iterable[int], result: Any, ours: Any) -
         pool.counts[one] = pool.blocks[one].ref_cnt
     if pool.num_calls % WHOLE_EVERY == 0:
         mirror = _Mirror(pool, name)
-        mirror.of(pool.blocks)
+        mirror.all_blocks()
         ids = mirror.met
         comparison.compare(f"{name}, free queue", _queue(pool), _queue(shadow))
     comparison.compare(
@@ -199,6 +208,11 @@ class _Mirror:
     def of_all(self, arguments: Iterable[Any], more: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """The same for all arguments of a call."""
         return [self.of(one) for one in arguments], {key: self.of(one) for key, one in more.items()}
+
+    def all_blocks(self) -> None:
+        """Looks at every block of the pool."""
+        for block in self._pool.blocks:
+            self._block(block)
 
     def note(self, result: Any) -> None:
         """Remembers the blocks of a result."""
