@@ -25,6 +25,7 @@ from blockpool.integrations.vllm.replacement import Replacements, require_tested
 
 __all__ = ["is_replaced", "prepare"]
 
+# Where vLLM's is, its name, ours in its place, and the fingerprint of vLLM's.
 CLASSES = (
     (block_pool, "BlockPool", BlockPool, "0fb181e8b54a"),
     (block_pool, "BlockHashToBlockMap", BlockHashToBlockMap, "6d2e624e2569"),
@@ -33,6 +34,7 @@ CLASSES = (
     (kv_cache_metrics, "KVCacheMetricsCollector", metrics.KVCacheMetricsCollector, "46dc1fc0ace1"),
     (kv_cache_metrics, "BlockMetricsState", metrics.BlockMetricsState, "69f54a842068"),
 )
+# Fingerprints of what else is replaced, and of what those who replace it call or imitate.
 HASHER = "3fe16a401c05"
 LOOK_UP = "621b860886e2"
 RELIED_ON = (

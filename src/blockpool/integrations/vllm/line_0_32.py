@@ -20,6 +20,7 @@ from blockpool.integrations.vllm.replacement import Replacements, require_tested
 
 __all__ = ["is_replaced", "prepare"]
 
+# Fingerprints of what is replaced, and of what those who replace it call or imitate.
 POOL = "73075aa34bf7"
 HASHER = "6436c508c519"
 LOOK_UP = "106b6cdd1641"
