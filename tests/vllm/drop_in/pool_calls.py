@@ -60,9 +60,9 @@ class Calls:
             self.other = PoolPair(parts, self.setting)
             self.calls += [self.index_part] * 3
             self.calls += [self.move, self.unpin, self.copy_on_write, self.emit, self.evict_one]
-            self.calls += [self.free_of_two_pools]
+            self.calls += [self.free_of_two_pools, self.insert]
             if not hasattr(self.pair.pools[1], "comparison"):  # it would see how the block is broken
-                self.calls += [self.touch_broken]
+                self.calls += [self.touch_broken, self.take_broken]
 
     def play(self, num_calls: int) -> None:
         """So many of them, then everything is given back."""
@@ -245,6 +245,18 @@ class Calls:
             raise Different(f"touch of a broken block: {found}")
         self.pair.compare("touch of a broken block")
 
+    def take_broken(self) -> None:
+        """A block of the free queue that says it is held: an assertion, after those before it were taken."""
+        queue = [block.block_id for block in self.pair.pools[0].free_block_queue.get_all_free_blocks()]
+        if len(queue) < 3 or self.source.random() < 0.8:
+            return
+        for pool in self.pair.pools:
+            pool.blocks[queue[2]].ref_cnt = 1
+        outcome = self.pair.call("get_new_blocks, one is broken", lambda pool: pool.get_new_blocks(3))
+        if isinstance(outcome, list):
+            raise Different(f"get_new_blocks gives a block that is held: {outcome}")
+        self.held += queue[:3]
+
     def look(self) -> None:
         """One hash, and what can be asked of a pool or a block."""
         request = self.source.choice(self.running) if self.running else None
@@ -270,6 +282,19 @@ class Calls:
                 "_maybe_evict_cached_block",
                 lambda pool, one=one: pool._maybe_evict_cached_block(pool.blocks[one]),
             )
+
+    def insert(self) -> None:
+        """A connector indexes a block by itself, under a hash that it has from another pool."""
+        request = self.source.choice(self.running) if self.running else None
+        if request is None or not request.block_hashes or not self.held or not self.setting.caching:
+            return
+        one = self.source.choice(self.held)
+        group = self.source.choice(self.setting.groups)
+        key = self.source.choice(request.block_hashes) + group.to_bytes(4, "big")
+        self.pair.call(
+            "_insert_block_hash",
+            lambda pool: pool._insert_block_hash(key, pool.blocks[one], num_tokens=None),
+        )
 
     def reset(self) -> None:
         """Refused while something is held; so now and then all is given back first."""

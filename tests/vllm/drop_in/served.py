@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from blockpool.events import EventSubscriber, IndexView, SourceAddress
+from blockpool.events.wire_events import RemovedEvent
 
 from .pool_check import check_pool
 
@@ -109,15 +110,21 @@ def _told(outputs: list[Any]) -> list[Any]:
 def follow(subscriber: EventSubscriber, expected: dict[int, int]) -> dict[str, Any]:
     """What our subscriber makes of vLLM's events, once it knows what the pool knows, or after a while."""
     view = IndexView()
-    num_events = 0
+    num_events = num_removed = 0
     end = time.monotonic() + PATIENCE
     counts: dict[int | bytes, int] = {}
     while time.monotonic() < end and counts != expected:
         for source, batch in subscriber.poll(0.2):
             view.apply(source, batch)
             num_events += len(batch.events)
+            num_removed += sum(isinstance(event, RemovedEvent) for event in batch.events)
             counts = dict(view.counts(source))
-    return {"events": num_events, "followed": counts == expected, "hashes": len(counts)}
+    return {
+        "events": num_events,
+        "removed": num_removed,
+        "followed": counts == expected,
+        "hashes": len(counts),
+    }
 
 
 def indexed(pool: Any) -> dict[int, int]:

@@ -35,6 +35,7 @@ def test_the_same_answers_from_as_many_cached_tokens(report: Report, theirs: Any
     assert ours["counted"] == theirs["counted"]
     assert ours["counted"]["vllm:num_preemptions"] > 0
     assert ours["counted"]["vllm:prefix_cache_hits"] > 0
+    assert ours["removed"] > 0
     assert ours["followed"]
     assert (ours["events"], ours["hashes"]) == (theirs["events"], theirs["hashes"])
     assert ours["hashes"] > 0

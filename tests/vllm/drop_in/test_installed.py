@@ -56,6 +56,19 @@ def test_it_can_be_told_to_say_less(run: Run) -> None:
     assert all("blockpool.integrations.vllm" in name for name in names)
 
 
+MIRRORED = """
+    from blockpool.integrations.vllm.checked_pool import MIRRORED
+    own = block_pool.BlockPool.__base__
+    public = {name for name, value in vars(own).items() if callable(value) and not name.startswith("_")}
+    print("IS", own.__module__, *sorted(public - set(MIRRORED)))
+"""
+
+
+def test_check_runs_all_methods_of_the_pool_in_step(run: Run) -> None:
+    *_, left_out = load(run, after=MIRRORED, BLOCKPOOL_VLLM="check")
+    assert left_out == "IS vllm.v1.core.block_pool get_num_free_blocks"
+
+
 def test_check_says_so(run: Run) -> None:
     told, *names = load(run, BLOCKPOOL_VLLM="check")
     assert "comparing every result" in told

@@ -94,7 +94,7 @@ class Traffic:
         self.scheduler.finish_requests(name, RequestStatus.FINISHED_ABORTED)
 
     def step(self) -> None:
-        """Schedule, compute, take the tokens in; note everything that could be seen of it."""
+        """Schedule, compute, take the tokens in; note what was decided, and where the pool stands."""
         output = self.scheduler.schedule()
         events = self.pool.take_events()
         told = take_in(self.scheduler, output, _next_token)
@@ -102,11 +102,17 @@ class Traffic:
         cached = output.scheduled_cached_reqs
         shown = (
             [(new.req_id, new.block_ids, new.num_computed_tokens) for new in output.scheduled_new_reqs],
-            (cached.req_ids, cached.new_block_ids, cached.num_computed_tokens),
+            (
+                cached.req_ids,
+                cached.new_block_ids,
+                cached.num_computed_tokens,
+                sorted(cached.resumed_req_ids),
+            ),
             output.num_scheduled_tokens,
             output.num_common_prefix_blocks,
             sorted(output.finished_req_ids),
             sorted(output.preempted_req_ids or ()),
+            [getattr(output, name, None) for name in ("new_block_ids_to_zero", "kv_cache_block_copies")],
             [
                 (
                     one.request_id,

@@ -1,4 +1,7 @@
-"""vLLM's own pool with ours in step, for `BLOCKPOOL_VLLM=check`: every result is compared, vLLM's own is used."""
+"""vLLM's own pool with ours in step, for `BLOCKPOOL_VLLM=check`: every result is compared, vLLM's own is used.
+
+Whatever our side does, an exception included, vLLM must not notice.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from blockpool.integrations.vllm.comparison import Comparison
 from blockpool.integrations.vllm.shown_results import has_gaps, only_hashes, shown
 
 MIRRORED: Final = (
+    "_insert_block_hash",  # one of 0.32's connectors calls it
     "_maybe_evict_cached_block",  # 0.32's managers call it
     "cache_full_blocks",
     "cache_partial_block",
@@ -27,6 +31,10 @@ MIRRORED: Final = (
     "touch",
     "unpin_blocks",
 )
+"""All methods that others call of the pools of both lines; the number of free blocks is compared after each call.
+
+One that changes a pool and is missing here would leave ours behind.
+"""
 WHOLE_EVERY: Final = 500
 """After so many calls all blocks are compared; after each, those that it was about."""
 
@@ -108,9 +116,13 @@ def _mirrored(name: str, own: Any) -> Callable[..., Any]:
             return method(self, *arguments, **more)
         arguments = tuple(list(one) if isinstance(one, Iterator) else one for one in arguments)
         more = {key: list(one) if isinstance(one, Iterator) else one for key, one in more.items()}
+        if not self.num_calls:
+            self.comparison.attempt(name, lambda: _take_sinks(self))
         mirror = _Mirror(self, name)
-        given = [mirror.of(one) for one in arguments]
-        named = {key: mirror.of(one) for key, one in more.items()}
+        mirrored = self.comparison.attempt(name, lambda: mirror.of_all(arguments, more))
+        if mirrored is None:  # it has a block that ours has no counterpart of
+            return method(self, *arguments, **more)
+        given, named = mirrored
         our_method = getattr(self.shadow, name)
         self.inside = True
         try:
@@ -122,10 +134,16 @@ def _mirrored(name: str, own: Any) -> Callable[..., Any]:
             self.inside = False
         ours = self.comparison.attempt(name, lambda: our_method(*given, **named))
         mirror.note(result)
-        _compare(self, name, mirror.met, result, ours)
+        self.comparison.attempt(name, lambda: _compare(self, name, mirror.met, result, ours))
         return result
 
     return call
+
+
+def _take_sinks(pool: Any) -> None:
+    """0.16's manager of attention sinks takes the first blocks out of the queue by itself when it is made."""
+    ours = pool.shadow.free_block_queue
+    ours.popleft_n(ours.num_free_blocks - pool.free_block_queue.num_free_blocks)
 
 
 def _compare(pool: Any, name: str, ids: Iterable[int], result: Any, ours: Any) -> None:
@@ -144,7 +162,7 @@ def _compare(pool: Any, name: str, ids: Iterable[int], result: Any, ours: Any) -
         pool.counts[one] = pool.blocks[one].ref_cnt
     if pool.num_calls % WHOLE_EVERY == 0:
         mirror = _Mirror(pool, name)
-        mirror.of(pool.blocks)
+        mirror.all_blocks()
         ids = mirror.met
         comparison.compare(f"{name}, free queue", _queue(pool), _queue(shadow))
     comparison.compare(
@@ -186,6 +204,15 @@ class _Mirror:
         if callable(argument):
             return lambda *told: None  # whoever watches is told by vLLM's own pool
         return argument
+
+    def of_all(self, arguments: Iterable[Any], more: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The same for all arguments of a call."""
+        return [self.of(one) for one in arguments], {key: self.of(one) for key, one in more.items()}
+
+    def all_blocks(self) -> None:
+        """Looks at every block of the pool."""
+        for block in self._pool.blocks:
+            self._block(block)
 
     def note(self, result: Any) -> None:
         """Remembers the blocks of a result."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from vllm.utils import hashing
 from vllm.v1.core import block_pool, kv_cache_utils, single_type_kv_cache_manager
@@ -16,6 +16,15 @@ from blockpool.integrations.vllm.request_hasher import HasherMaker
 
 Requirement = tuple[Any, str, str]
 """A module or class, a name in it, and the fingerprint of what was tested."""
+
+HASH_FUNCTIONS: Final = (
+    (hashing, "sha256", "7602fdbc96c0"),
+    (hashing, "sha256_cbor", "d71ef0ed409e"),
+    (hashing, "xxhash", "b245f1cb5d65"),
+    (hashing, "xxhash_cbor", "6a6c1546e82c"),
+    (hashing, "_xxhash_digest", "64abad0ac636"),
+)
+"""What our hasher must give the bytes of; the same source in both lines."""
 
 
 def is_replaced() -> bool:
@@ -44,8 +53,9 @@ def replace_hasher(
         check: Whether vLLM's own hashes are used, and ours compared with them.
 
     Raises:
-        Incompatible: If vLLM's is not what was tested.
+        Incompatible: If vLLM's is not what was tested, or a hash function of it is not.
     """
+    require_all(HASH_FUNCTIONS)
     own = require_tested(kv_cache_utils, "get_request_block_hasher", fingerprint)
     maker = HasherMaker(kv_cache_utils, hashing, own, first_feature)
     signature = inspect.signature(own)  # the lines have other names for the arguments

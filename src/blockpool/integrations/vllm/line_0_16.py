@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from vllm.distributed import kv_events
 from vllm.v1.core import block_pool, kv_cache_metrics, kv_cache_utils, single_type_kv_cache_manager
+from vllm.v1.metrics import stats
 
 from blockpool.core.block import KVCacheBlock
 from blockpool.core.block_map import BlockHashToBlockMap
@@ -23,20 +25,27 @@ from blockpool.integrations.vllm.replacement import Replacements, require_tested
 
 __all__ = ["is_replaced", "prepare"]
 
+# Where vLLM's is, its name, ours in its place, and the fingerprint of vLLM's.
 CLASSES = (
-    (block_pool, "BlockPool", BlockPool, "c514a4ff29bd"),
-    (block_pool, "BlockHashToBlockMap", BlockHashToBlockMap, "a845f5b5a086"),
-    (kv_cache_utils, "FreeKVCacheBlockQueue", FreeKVCacheBlockQueue, "63822aa6c96e"),
-    (kv_cache_utils, "KVCacheBlock", KVCacheBlock, "2c4293bd768e"),
-    (kv_cache_metrics, "KVCacheMetricsCollector", metrics.KVCacheMetricsCollector, "e287daa4d102"),
-    (kv_cache_metrics, "BlockMetricsState", metrics.BlockMetricsState, "6fd74ea354ff"),
+    (block_pool, "BlockPool", BlockPool, "0fb181e8b54a"),
+    (block_pool, "BlockHashToBlockMap", BlockHashToBlockMap, "6d2e624e2569"),
+    (kv_cache_utils, "FreeKVCacheBlockQueue", FreeKVCacheBlockQueue, "b145502feaf0"),
+    (kv_cache_utils, "KVCacheBlock", KVCacheBlock, "1ecab12ef09e"),
+    (kv_cache_metrics, "KVCacheMetricsCollector", metrics.KVCacheMetricsCollector, "46dc1fc0ace1"),
+    (kv_cache_metrics, "BlockMetricsState", metrics.BlockMetricsState, "69f54a842068"),
 )
-HASHER = "259a6756bae9"
-LOOK_UP = "4df5060fa810"
+# Fingerprints of what else is replaced, and of what those who replace it call or imitate.
+HASHER = "3fe16a401c05"
+LOOK_UP = "621b860886e2"
 RELIED_ON = (
-    (kv_cache_utils, "hash_block_tokens", "d8d0eb5a3f77"),
-    (kv_cache_utils, "generate_block_hash_extra_keys", "eeac3b75f043"),
-    (single_type_kv_cache_manager, "SingleTypeKVCacheManager", "4b6e8a7e3d4f"),
+    (kv_cache_utils, "hash_block_tokens", "bba1f7f35a57"),
+    (kv_cache_utils, "generate_block_hash_extra_keys", "8eeacc956878"),
+    (kv_cache_utils, "maybe_convert_block_hash", "6f3b4b938a71"),
+    (single_type_kv_cache_manager, "SingleTypeKVCacheManager", "cd13f9541934"),
+    (kv_events, "BlockStored", "27273362bac0"),
+    (kv_events, "BlockRemoved", "efa92ac94f90"),
+    (kv_events, "AllBlocksCleared", "7b7fc2dca547"),
+    (stats, "KVCacheEvictionEvent", "41bf44a8e5ba"),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vllm.multimodal.utils import get_mm_features_in_window
+from vllm.multimodal import utils as multimodal
 from vllm.v1.core import block_pool, kv_cache_utils
 
 from blockpool.integrations.vllm.checked_pool import make_checked_pool
@@ -20,17 +20,20 @@ from blockpool.integrations.vllm.replacement import Replacements, require_tested
 
 __all__ = ["is_replaced", "prepare"]
 
-POOL = "a39cd6b72dd0"
-HASHER = "e919a7e523a8"
-LOOK_UP = "6dd4e4634b36"
+# Fingerprints of what is replaced, and of what those who replace it call or imitate.
+POOL = "73075aa34bf7"
+HASHER = "6436c508c519"
+LOOK_UP = "106b6cdd1641"
 RELIED_ON = (
-    (block_pool, "BlockHashToBlockMap", "1db2580e83f9"),
-    (kv_cache_utils, "FreeKVCacheBlockQueue", "755bad937294"),
-    (kv_cache_utils, "KVCacheBlock", "7ef96531d90e"),
-    (kv_cache_utils, "BlockHashListWithBlockSize", "9c2c4f5b24ca"),
-    (kv_cache_utils, "resolve_block_hashes", "5d7720996b15"),
-    (kv_cache_utils, "hash_block_tokens", "d8d0eb5a3f77"),
-    (kv_cache_utils, "generate_block_hash_extra_keys", "b476f81e1631"),
+    (block_pool, "BlockHashToBlockMap", "b82380ebc68f"),
+    (kv_cache_utils, "FreeKVCacheBlockQueue", "5e91bb117b16"),
+    (kv_cache_utils, "KVCacheBlock", "ee750bfd92d3"),
+    (kv_cache_utils, "BlockHashListWithBlockSize", "163b7888d62d"),
+    (kv_cache_utils, "resolve_block_hashes", "e05598034ccf"),
+    (kv_cache_utils, "hash_block_tokens", "bba1f7f35a57"),
+    (kv_cache_utils, "generate_block_hash_extra_keys", "2083351f83cf"),
+    (kv_cache_utils, "make_block_hash_with_group_id", "e2faf6ba6183"),
+    (multimodal, "get_mm_features_in_window", "6d11f3dcc5c7"),
 )
 
 
@@ -55,5 +58,5 @@ def _first_feature(request: Any, start: int, block_size: int) -> int:
     last = request.mm_features[-1].mm_position
     if last.offset + last.length <= start:
         return 0
-    first: int = get_mm_features_in_window(request.mm_features, start, start + block_size)[0]
+    first: int = multimodal.get_mm_features_in_window(request.mm_features, start, start + block_size)[0]
     return first

@@ -1,4 +1,4 @@
-"""Sampled residency, under vLLM's names: our collector, whose reports are vLLM's."""
+"""Sampled residency, under the names of vLLM 0.16: our collector, whose reports are vLLM's. 0.32 keeps its own."""
 
 from __future__ import annotations
 

@@ -20,7 +20,10 @@ ON: Final = frozenset({"1", "on", "true", "yes"})
 CHECK: Final = "check"
 
 LINES: Final = {(0, 16): "line_0_16", (0, 32): "line_0_32"}
-"""The module for each supported line of vLLM, by the first two numbers of its version."""
+"""The module for each supported line of vLLM, by the first two numbers of its version.
+
+Each has `is_replaced` and `prepare`; see `line_0_32`.
+"""
 
 
 def register() -> None:

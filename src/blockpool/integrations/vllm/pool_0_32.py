@@ -117,6 +117,7 @@ class BlockPool(block_pool.BlockPool):  # type: ignore[misc]
                     self._maybe_evict_cached_block(block)
             elif partial:
                 self._maybe_evict_cached_block(block)
+            assert not block.ref_cnt, "a block in the free queue is held"
             block.ref_cnt = 1
         return taken
 
@@ -166,13 +167,15 @@ class BlockPool(block_pool.BlockPool):  # type: ignore[misc]
 
 
 _ENDS: Final[dict[int, list[int]]] = {}
+"""By block size; of all pools of the process. A list is never changed, since several threads may have pools."""
 
 
 def _block_ends(block_size: int, num_blocks: int) -> list[int]:
     """Numbers of tokens up to the end of each block, at least for so many; one object each, whatever block has it."""
-    ends = _ENDS.setdefault(block_size, [])
+    ends = _ENDS.get(block_size, [])
     if len(ends) < num_blocks:
-        ends += range((len(ends) + 1) * block_size, (2 * num_blocks + 1) * block_size, block_size)
+        more = range((len(ends) + 1) * block_size, (2 * num_blocks + 1) * block_size, block_size)
+        ends = _ENDS[block_size] = [*ends, *more]
     return ends
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
+import textwrap
 from typing import Any
 
 Place = tuple[Any, str, Any]
@@ -109,11 +110,11 @@ def _origin(found: Any) -> str | None:
 
 
 def fingerprint_of(function_or_class: Any) -> str:
-    """Tells one source from another, comments and indentation aside.
+    """Tells one source from another, lines that are empty or nothing but a comment aside.
 
     Raises:
         OSError, TypeError: If the source cannot be had.
     """
-    lines = [line.strip() for line in inspect.getsource(function_or_class).splitlines()]
-    told = "\n".join(line for line in lines if line and not line.startswith("#"))
+    lines = textwrap.dedent(inspect.getsource(function_or_class)).splitlines()
+    told = "\n".join(line.rstrip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
     return hashlib.sha256(told.encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""vLLM's KV cache events, made of what our pool noted."""
+"""The KV cache events of vLLM 0.16, made of what our pool noted. 0.32's pool makes its own."""
 
 from __future__ import annotations
 
