@@ -216,11 +216,14 @@ test-vllm: $(BUILD)/vllm-tests.ok $(BUILD)/vllm-current-tests.ok
 	    $(CURRENT_PYTHON) $(PYTEST) tests/vllm/drop_in $(ARGS) || status=1; \
 	done; exit $$status
 
+# As `bench`: without ARGS the rows are written down.
 bench-vllm:
+	@mkdir -p benchmarks/results
 	@status=0; for build in $$($(HAS_COMPILER) && echo $(BUILDS) || echo interpreted); do \
 	  $(MAKE) $(BUILD)/with-vllm-$$build.ok || { status=1; continue; }; \
-	  for python in $(VLLM_PYTHON) $(CURRENT_PYTHON); do \
-	    PYTHONPATH=$(BUILD)/with-vllm-$$build $$python -m benchmarks.vllm_scheduler $(ARGS) || status=1; \
+	  for line in vllm vllm-current; do \
+	    PYTHONPATH=$(BUILD)/with-vllm-$$build $(BUILD)/$$line/bin/python -m benchmarks.vllm_scheduler \
+	      $(if $(ARGS),$(ARGS),--output benchmarks/results/$$build-$$line.txt) || status=1; \
 	  done; \
 	done; exit $$status
 

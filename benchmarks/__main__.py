@@ -15,21 +15,10 @@ from rich.table import Table
 
 import blockpool
 from benchmarks import peer as peer_module
-from benchmarks.measure import FULL, QUICK, Row
+from benchmarks.measure import FULL, QUICK, Row, processor
 from benchmarks.suite import PARTS, run
 
 WIDTH = 132
-
-
-def processor() -> str:
-    """The processor's name, as far as the system tells."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def environment(build: str) -> dict[str, str]:

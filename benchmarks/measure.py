@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 # Processor time of this thread: what else runs on the machine costs caches, but no seconds.
 clock = time.thread_time
@@ -124,6 +126,17 @@ def collector_off() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def processor() -> str:
+    """The processor's name, as far as the system tells."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
 
 
 def seconds(action: Callable[[], object]) -> float:

@@ -1,6 +1,6 @@
 """What vLLM's own scheduler takes with the drop-in and without, in the vLLM of this environment.
 
-    python -m benchmarks.vllm_scheduler [--quick]
+    python -m benchmarks.vllm_scheduler [--quick] [--output FILE]
 
 Both sides are processes that live as long as the measurement (`vllm_side`). They take turns, each first every other
 time, one working while the other waits; a ratio is the median of those of the rounds.
@@ -8,6 +8,7 @@ time, one working while the other waits; a ratio is the median of those of the r
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import subprocess
@@ -15,8 +16,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
 
-from benchmarks.measure import alternate
+from benchmarks.measure import alternate, processor
 
 PROMPTS = (32_768, 131_072)
 ROUNDS = 11
@@ -33,6 +36,14 @@ MEMORY_ROWS = {
     "process": "of its scheduler, once all were used, per block",
 }
 PART_ROUNDS = 3
+
+_outputs: list[TextIO] = [sys.stdout]
+
+
+def tell(line: str) -> None:
+    """Writes a line of the report at once, wherever it is wanted."""
+    for output in _outputs:
+        print(line, file=output, flush=True)
 
 
 @dataclass
@@ -100,31 +111,24 @@ def show(
     ratio = statistics.median(one / other for one, other in zip(ours, theirs, strict=True))
     passed = at_most is None or ratio <= at_most
     verdict = "" if at_most is None else f"<= {at_most:.3f} {'ok' if passed else 'MISSED'}"
-    print(
-        f"{what:<48} {statistics.median(ours) * scale:>8.2f} {statistics.median(theirs) * scale:>8.2f} {unit:<5}"
-        f" {ratio:>6.3f} {verdict}",
-        flush=True,
-    )
+    times = f"{statistics.median(ours) * scale:>8.2f} {statistics.median(theirs) * scale:>8.2f} {unit:<5}"
+    tell(f"{what:<48} {times} {ratio:>6.3f} {verdict}".rstrip())
     return passed
 
 
 def show_parts(whose: str, rounds: list[list[float]]) -> None:
     """Prints where the time goes, for information; nothing is bound."""
     hashing, look_up, allocation, rest = (statistics.median(part) * 1e3 for part in zip(*rounds, strict=True))
-    print(
+    tell(
         f"  {whose + ':':<12} hashing {hashing:.2f} ms, look-up {look_up:.2f} ms,"
-        f" allocate and index {allocation:.2f} ms, all else {rest:.2f} ms",
-        flush=True,
+        f" allocate and index {allocation:.2f} ms, all else {rest:.2f} ms"
     )
 
 
 def measure(num_tokens: int, rounds: int) -> bool:
     """The rows of prompts of one length."""
     with side("ours", num_tokens) as ours, side("own", num_tokens) as theirs:
-        print(
-            f"vLLM {theirs.version}, blockpool {ours.build}, prompts of {num_tokens} tokens, 90 % cached",
-            flush=True,
-        )
+        tell(f"vLLM {theirs.version}, blockpool {ours.build}, prompts of {num_tokens} tokens, 90 % cached")
         first = alternate(rounds, lambda _: ours.ask("first"), lambda _: theirs.ask("first"))
         show_parts("vLLM's own", [theirs.parts() for _ in range(PART_ROUNDS)])
         show_parts("ours", [ours.parts() for _ in range(PART_ROUNDS)])
@@ -152,12 +156,26 @@ def measure_memory(what: str, title: str) -> bool:
     return show(title, *sizes, "bytes", 1.0, MEMORY_BOUND)
 
 
-def main() -> None:
-    """Print the rows; exit 1 if a bound is missed."""
-    rounds = QUICK_ROUNDS if "--quick" in sys.argv[1:] else ROUNDS
+def report(rounds: int) -> bool:
+    """All rows; tells whether every bound holds."""
+    tell(f"processor time of the thread, ours before vLLM's own; {processor()}")
     results = [measure(num_tokens, rounds) for num_tokens in PROMPTS]
     results += [measure_memory(what, title) for what, title in MEMORY_ROWS.items()]
-    sys.exit(not all(results))
+    return all(results)
+
+
+def main() -> None:
+    """Print the rows; exit 1 if a bound is missed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.vllm_scheduler", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few rounds: does it run?")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the rows there as well")
+    options = parser.parse_args()
+    rounds = QUICK_ROUNDS if options.quick else ROUNDS
+    if options.output is None:
+        sys.exit(not report(rounds))
+    with options.output.open("w", encoding="utf-8") as file:
+        _outputs.append(file)
+        sys.exit(not report(rounds))
 
 
 if __name__ == "__main__":
