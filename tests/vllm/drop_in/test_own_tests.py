@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +95,30 @@ def test_only_the_documented_differences(run: Run, version: str, folder: Path, t
     assert different.keys() == expected.keys()
     for name, (_, words) in different.items():
         assert re.search(expected[name], words), (name, words)
+
+
+SOURCES = (
+    "distributed/kv_events.py",
+    "multimodal/utils.py",
+    "utils/hashing.py",
+    "v1/core/block_pool.py",
+    "v1/core/kv_cache_metrics.py",
+    "v1/core/kv_cache_utils.py",
+    "v1/core/single_type_kv_cache_manager.py",
+    "v1/metrics/stats.py",
+)
+
+
+def test_the_cpu_package_has_the_sources_of_vllm_itself(folder: Path, version: str) -> None:
+    """What is tested here on a CPU is what a fleet with accelerators has installed."""
+    spec = importlib.util.find_spec("vllm")
+    assert spec is not None
+    assert spec.origin is not None
+    installed = Path(spec.origin).parent
+    same = []
+    with tarfile.open(folder / f"vllm-{version}.tar.gz") as packed:
+        for name in SOURCES:
+            content = packed.extractfile(f"vllm-{version}/vllm/{name}")
+            assert content is not None
+            same.append(content.read() == (installed / name).read_bytes())
+    assert same == [True] * len(SOURCES)
