@@ -129,14 +129,16 @@ def collector_off() -> Iterator[None]:
 
 
 def processor() -> str:
-    """The processor's name, as far as the system tells."""
+    """The processor's name and its last cache, as far as the system tells."""
+    found: dict[str, str] = {}
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+            name, _, value = line.partition(":")
+            found.setdefault(name.strip(), value.strip())
     except OSError:
         pass
-    return platform.processor() or platform.machine()
+    told = [found.get("model name", ""), found.get("cache size", "")]
+    return ", cache ".join(filter(None, told)) or platform.processor() or platform.machine()
 
 
 def seconds(action: Callable[[], object]) -> float:
