@@ -128,8 +128,6 @@ def as_list(field: str, values: object, limit: int = MAX_LENGTH) -> list[object]
     """
     if isinstance(values, list):
         return values if len(values) <= limit else values[:limit]
-    if type(values) is BACKWARD_ITERATOR and limit >= MAX_LENGTH:
-        return _rest_backward(values)
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise ArgumentError(field, values, "an iterable is needed")
     try:
@@ -139,20 +137,26 @@ def as_list(field: str, values: object, limit: int = MAX_LENGTH) -> list[object]
     return list(iterator) if limit >= MAX_LENGTH else list(islice(iterator, limit))
 
 
-def _rest_backward(iterator: Any) -> list[object]:
-    """What is left of `reversed(…)` of a list, as `list` would take it, but in one piece and not one by one.
+def as_list_from_end(field: str, values: object) -> list[object]:
+    """All values of any iterable, the last one first, taken once. Of `reversed(…)` of a list it is that list itself.
 
-    How it is pickled tells the list and the position. Callers free a request's blocks that way, and taking them one by
-    one costs as much as linking them in.
+    Callers free a request's blocks that way. How the iterator is pickled tells the list and the position.
+
+    Raises:
+        ArgumentError: As `as_list`.
     """
+    if type(values) is not BACKWARD_ITERATOR:
+        items = as_list(field, values)
+        return items if len(items) < 2 else items[::-1]
+    iterator: Any = values
     state = iterator.__reduce__()
     if len(state) == 3 and type(state[1][0]) is list:
-        items: list[object] = state[1][0]
-        last: int = state[2]
-        if 0 <= last < len(items):
+        whole: list[object] = state[1][0]
+        num_left: int = state[2] + 1
+        if 0 < num_left <= len(whole):
             iterator.__setstate__(-1)
-            return items[last::-1]
-    return list(iterator)
+            return whole if num_left == len(whole) else whole[:num_left]
+    return list(iterator)[::-1]
 
 
 def require_attributes(field: str, value: object, names: tuple[str, ...]) -> None:

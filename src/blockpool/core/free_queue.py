@@ -7,7 +7,7 @@ from typing import cast, final
 
 from mypy_extensions import i64
 
-from blockpool.core.arguments import as_count, as_list
+from blockpool.core.arguments import as_count, as_list, as_list_from_end
 from blockpool.core.block import NOBODY, OWNER_MASK, KVCacheBlock
 from blockpool.core.block_store import BlockStore
 from blockpool.core.refusals import (
@@ -256,11 +256,11 @@ class FreeKVCacheBlockQueue:
         self.num_free_blocks -= num_left
         return num_left - num_uncached
 
-    def release(self, blocks: list[object], uncached_first: bool) -> int:
+    def release(self, ordered_blocks: object, uncached_first: bool) -> int:
         """`BlockPool.free_blocks`: lowers the count of each block; one that nobody holds joins. All or nothing.
 
         Args:
-            blocks: In the order in which they join the young end.
+            ordered_blocks: In the order in which they join the young end.
             uncached_first: Whether those without a hash join the old end instead, in the given order.
 
         Returns:
@@ -270,6 +270,7 @@ class FreeKVCacheBlockQueue:
             ArgumentError: If something is not a block.
             BlockStateError: If a block belongs to another queue, or is listed more often than it is held.
         """
+        blocks = as_list_from_end("ordered_blocks", ordered_blocks)
         owner = self.owner
         tail = self.fake_free_list_tail
         youngest = tail._prev
@@ -279,12 +280,12 @@ class FreeKVCacheBlockQueue:
         num_apart: i64 = 0
         to_old_end: list[object] | None = None
         try:
-            for position, block in enumerate(cast("list[KVCacheBlock]", blocks)):
+            for num_done, block in enumerate(reversed(cast("list[KVCacheBlock]", blocks))):
                 if block._home != owner and block._home & OWNER_MASK != owner:
                     if is_own_null(block, owner):
                         num_apart += 1
                         continue
-                    self._undo_release(blocks, position, youngest)
+                    self._undo_release(blocks, num_done, youngest)
                     raise not_own("ordered_blocks", block)
                 count = block.ref_cnt - 1
                 if count == 0:
@@ -301,15 +302,15 @@ class FreeKVCacheBlockQueue:
                     block._prev = last
                     last = block
                 elif count < 0:
-                    self._undo_release(blocks, position, youngest)
+                    self._undo_release(blocks, num_done, youngest)
                     raise cannot_free(block, blocks.count(block))
                 else:
                     num_apart += 1
                 block.ref_cnt = count
         except (AttributeError, TypeError):  # how both builds tell what is no block
-            position = first_stranger(blocks)
-            self._undo_release(blocks, position, youngest)
-            raise not_own("ordered_blocks", blocks[position]) from None
+            num_done = first_stranger(blocks[::-1])
+            self._undo_release(blocks, num_done, youngest)
+            raise not_own("ordered_blocks", blocks[-1 - num_done]) from None
         last._next = tail
         tail._prev = last
         num_joined = len(blocks) - num_apart
@@ -319,8 +320,8 @@ class FreeKVCacheBlockQueue:
         return num_joined - num_uncached
 
     def _undo_release(self, blocks: list[object], num_done: int, youngest: KVCacheBlock) -> None:
-        """Gives the first blocks of a failed `release` their count back, and takes them out of the queue again."""
-        for block in cast("list[KVCacheBlock]", blocks)[:num_done]:
+        """Gives the last so many blocks their count back, and takes them out of the queue again."""
+        for block in cast("list[KVCacheBlock]", blocks)[len(blocks) - num_done :]:
             if not block.is_null:
                 block._prev = None
                 block._next = None

@@ -142,36 +142,35 @@ def evict(
     num_known: i64 = len(slots)
     num_blocks: i64 = len(blocks)
     position: i64 = start
+    read_to = position
     num_dropped: i64 = 0
     num_cleared: i64 = 0
-    same_home = True
-    while position < num_blocks and same_home:
-        run = blocks if num_blocks <= PIECE and start == 0 else blocks[position : position + PIECE]
-        if num_blocks > 1:
-            index._seen = read_ahead(run, table, slots)
-        for block in run:
-            if block._hash is not None:
-                if block._home != home:
-                    same_home = False
-                    break
-                block_id = i64(block.block_id)
-                slot: i64 = 0
-                if block_id < num_known:
-                    slot = i64(slots[block_id])
-                entry = table[slot]
-                if entry > 0 and entry & NUMBER == block_id + 1:
-                    if table[(slot + 1) & last_slot] == 0:
-                        table[slot] = 0
-                    else:
-                        clear_slot(table, shift, slots, slot)
-                    num_cleared += 1
-                elif index.pop(block._hash, block.block_id) is None:
-                    position += 1
-                    continue
-                if dropped is not None:
-                    dropped.append(block._hash)
-                block._hash = None
-                num_dropped += 1
-            position += 1
+    while position < num_blocks:
+        if position == read_to:
+            read_to = smaller_of(position + PIECE, num_blocks)
+            index._seen = read_ahead(blocks, position, read_to, table, slots)
+        block = blocks[position]
+        if block._hash is not None:
+            if block._home != home:
+                break
+            block_id = i64(block.block_id)
+            slot: i64 = 0
+            if block_id < num_known:
+                slot = i64(slots[block_id])
+            entry = table[slot]
+            if entry > 0 and entry & NUMBER == block_id + 1:
+                if table[(slot + 1) & last_slot] == 0:
+                    table[slot] = 0
+                else:
+                    clear_slot(table, shift, slots, slot)
+                num_cleared += 1
+            elif index.pop(block._hash, block.block_id) is None:
+                position += 1
+                continue
+            if dropped is not None:
+                dropped.append(block._hash)
+            block._hash = None
+            num_dropped += 1
+        position += 1
     index._num_slots_used -= num_cleared
     return position, num_dropped

@@ -74,15 +74,16 @@ def clear_slot(table: vec[i64], shift: i64, slots: vec[i32], slot: i64) -> None:
     table[hole] = 0
 
 
-def read_ahead(blocks: list[KVCacheBlock], table: vec[i64], slots: vec[i32]) -> i64:
-    """Reads the slots and the hashes of these blocks, so that what is in no near cache comes all at once.
+def read_ahead(blocks: list[KVCacheBlock], start: i64, stop: i64, table: vec[i64], slots: vec[i32]) -> i64:
+    """Reads the slots and the hashes of `blocks[start:stop]`, so that what is in no near cache comes all at once.
 
     Returns:
         Something of all that was read: what nobody uses, the C compiler would not read.
     """
     seen: i64 = 0
     num_known: i64 = len(slots)
-    for block in blocks:
+    for position in range(start, stop):
+        block = blocks[position]
         block_hash = block._hash
         block_id = i64(block.block_id)
         if block_hash is not None and block_id < num_known:

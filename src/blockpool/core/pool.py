@@ -232,8 +232,7 @@ class BlockPool:
             ArgumentError: If something is not a block.
             BlockStateError: If a block is not held, or listed more often than it is held, or of another pool.
         """
-        blocks = as_list("ordered_blocks", ordered_blocks)
-        self._num_cached_idle += self.free_block_queue.release(blocks, self.reuse_uncached_first)
+        self._num_cached_idle += self.free_block_queue.release(ordered_blocks, self.reuse_uncached_first)
         self._after_change()
 
     def cache_full_blocks(

@@ -172,7 +172,7 @@ class SingleTypeKVCacheManager:
         if blocks is None:
             return
         self.num_cached_block.pop(request_id, None)
-        self.block_pool.free_blocks(blocks[::-1])
+        self.block_pool.free_blocks(reversed(blocks))
 
     # ------------------------------------------------------------------------------------------------- prefix cache
 
