@@ -9,6 +9,8 @@ from typing import Any
 logger = logging.getLogger("vllm.blockpool")
 
 MAX_SHOWN = 2000
+FIRST_TOLD = 100
+"""After so many equal results, and then after ten times as many each time, the log says that they were compared."""
 
 
 class Comparison:
@@ -21,6 +23,7 @@ class Comparison:
 
     def __init__(self, what: str) -> None:
         self._what = what
+        self._next_told = FIRST_TOLD
         self.num_compared = 0
         self.mismatch: str | None = None
 
@@ -34,7 +37,7 @@ class Comparison:
         if not self.running:
             return
         if theirs == ours:
-            self.num_compared += 1
+            self._agree()
         else:
             self.report(call, f"vLLM has {_short(theirs)}, blockpool has {_short(ours)}")
 
@@ -51,9 +54,15 @@ class Comparison:
         try:
             given = ours()
         except Exception:
-            self.num_compared += 1
+            self._agree()
             return
         self.report(call, f"vLLM raises {type(theirs).__name__}: {theirs}, blockpool has {_short(given)}")
+
+    def _agree(self) -> None:
+        self.num_compared += 1
+        if self.num_compared == self._next_told:
+            self._next_told *= 10
+            logger.info("blockpool: %d results of %s compared, all equal", self.num_compared, self._what)
 
     def report(self, call: str, text: str) -> None:
         """Tells of a mismatch, if it is the first."""
