@@ -121,6 +121,15 @@ def test_a_block_that_no_pool_made_does_vllm_no_harm(vllm: peer_module.Peer, poo
     assert len(pool.get_new_blocks(2)) == 2
 
 
+def test_a_pool_that_ours_cannot_be_made_like_does_vllm_no_harm(
+    vllm: peer_module.Peer, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = make_checked_pool(vllm.BlockPool, BlockPool)(10, True, None)
+    assert [block.block_id for block in pool.get_new_blocks(2)] == [1, 2]
+    [line] = told(caplog)
+    assert "__init__: blockpool raises ArgumentError" in line
+
+
 @pytest.mark.parametrize("name", ["evict_blocks", "free_blocks", "get_usage", "take_events", "touch"])
 def test_all_blocks_are_compared_after_any_call(pool: Any, name: str) -> None:
     use(pool)

@@ -159,6 +159,26 @@ HALF_WAY = """
             "block_pool.BlockPool.touch = lambda self, blocks: None",
             "BlockPool.touch is not vLLM's own any more",
         ),
+        (
+            "from unittest import mock; block_pool.BlockPool.touch = mock.MagicMock()",
+            "BlockPool.touch is not vLLM's own any more, but of unittest.mock",
+        ),
+        (
+            "pool = block_pool.BlockPool; import functools; pool.touch = functools.partialmethod(pool.touch)",
+            "BlockPool.touch is not vLLM's own any more, but of functools",
+        ),
+        (
+            "kv_cache_utils.KVCacheBlock.block_hash = property(lambda self: None)",
+            "KVCacheBlock.block_hash is not vLLM's own any more, but of __main__",
+        ),
+        (
+            "block_pool.BlockPool.touch = block_pool.BlockPool.free_blocks",
+            "BlockPool.touch is not vLLM's own any more, but BlockPool.free_blocks",
+        ),
+        (
+            "kv_cache_utils._gen_lora_extra_hash_keys = lambda request: ['tenant']",
+            "_gen_lora_extra_hash_keys is not vLLM's own any more",
+        ),
         (WRAPPED, "FullAttentionManager.find_longest_cache_hit is not vLLM's own any more, but of __main__"),
         (HALF_WAY, "replacing its parts failed"),
     ],

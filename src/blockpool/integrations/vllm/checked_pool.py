@@ -55,7 +55,8 @@ def make_checked_pool(own: Any, ours: Any) -> Any:
         self.inside = False
         given = dict(signature.bind(self, *arguments, **more).arguments)
         given.pop("self")
-        self.shadow = ours(**{**given, "metrics_collector": None})  # one of them tells the metrics
+        given["metrics_collector"] = None  # one of them tells the metrics
+        self.shadow = self.comparison.attempt("__init__", lambda: ours(**given))
         self.counts = [block.ref_cnt for block in self.blocks]  # after the last call
 
     methods: dict[str, Any] = {name: _mirrored(name, own) for name in MIRRORED if hasattr(own, name)}

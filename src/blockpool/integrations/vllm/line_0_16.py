@@ -40,6 +40,9 @@ LOOK_UP = "621b860886e2"
 RELIED_ON = (
     (kv_cache_utils, "hash_block_tokens", "bba1f7f35a57"),
     (kv_cache_utils, "generate_block_hash_extra_keys", "8eeacc956878"),
+    (kv_cache_utils, "_gen_mm_extra_hash_keys", "2910cb90e365"),
+    (kv_cache_utils, "_gen_lora_extra_hash_keys", "9b98f3e05cd7"),
+    (kv_cache_utils, "_gen_prompt_embeds_extra_hash_keys", "793d00181586"),
     (kv_cache_utils, "maybe_convert_block_hash", "6f3b4b938a71"),
     (single_type_kv_cache_manager, "SingleTypeKVCacheManager", "cd13f9541934"),
     (kv_events, "BlockStored", "27273362bac0"),

@@ -32,6 +32,9 @@ RELIED_ON = (
     (kv_cache_utils, "resolve_block_hashes", "e05598034ccf"),
     (kv_cache_utils, "hash_block_tokens", "bba1f7f35a57"),
     (kv_cache_utils, "generate_block_hash_extra_keys", "2083351f83cf"),
+    (kv_cache_utils, "_gen_mm_extra_hash_keys", "85b8f53bbc8f"),
+    (kv_cache_utils, "_gen_lora_extra_hash_keys", "5de56e75adfc"),
+    (kv_cache_utils, "_gen_prompt_embeds_extra_hash_keys", "04b9a2689eb1"),
     (kv_cache_utils, "make_block_hash_with_group_id", "e2faf6ba6183"),
     (multimodal, "get_mm_features_in_window", "6d11f3dcc5c7"),
 )

@@ -89,9 +89,12 @@ def require_tested(owner: Any, name: str, fingerprint: str) -> Any:
     shown = _shown(owner, name)
     parts = vars(found).items() if inspect.isclass(found) else ()
     for what, one in [(shown, found), *((f"{shown}.{part}", value) for part, value in parts)]:
-        origin = _origin(one)
-        if origin not in (None, module, "dataclasses"):
-            raise Incompatible(f"{what} is not vLLM's own any more, but of {origin}")
+        for origin in _origins(one):
+            if origin not in (module, "dataclasses"):
+                raise Incompatible(f"{what} is not vLLM's own any more, but of {origin}")
+    for part, value in parts:
+        if inspect.isfunction(value) and value.__qualname__ != f"{found.__qualname__}.{part}":
+            raise Incompatible(f"{shown}.{part} is not vLLM's own any more, but {value.__qualname__}")
     try:
         actual = fingerprint_of(found)
     except (OSError, TypeError):
@@ -101,12 +104,22 @@ def require_tested(owner: Any, name: str, fingerprint: str) -> Any:
     return found
 
 
-def _origin(found: Any) -> str | None:
-    """The module of a class or function; of a wrapper its own, whatever it says; None of anything else."""
-    function = getattr(found, "__func__", found)
+def _origins(found: Any) -> list[str]:
+    """The modules of a class or function, or of those of a property; of a wrapper its own, whatever it says.
+
+    Of anything else that is called, or that answers for an attribute, the module of its type; none of plain values.
+    """
+    if isinstance(found, property):
+        return [origin for one in (found.fget, found.fset, found.fdel) if one for origin in _origins(one)]
+    bound = isinstance(found, (classmethod, staticmethod)) or inspect.ismethod(found)
+    function = found.__func__ if bound else found
     if inspect.isfunction(function):
-        return str(function.__globals__.get("__name__"))
-    return str(found.__module__) if inspect.isclass(found) else None
+        return [str(function.__globals__.get("__name__"))]
+    if inspect.isclass(function):
+        return [str(function.__module__)]
+    kind = type(function)
+    answers = callable(function) or hasattr(kind, "__get__")
+    return [kind.__module__] if answers and kind.__module__ != "builtins" else []
 
 
 def fingerprint_of(function_or_class: Any) -> str:
