@@ -27,7 +27,11 @@ class BlockPool:
         metrics_collector: Any = None,
     ) -> None:
         self.inner = core.BlockPool(
-            num_gpu_blocks, bool(enable_caching), hash_block_size, bool(enable_kv_cache_events), metrics_collector
+            num_gpu_blocks,
+            bool(enable_caching),
+            hash_block_size,
+            bool(enable_kv_cache_events),
+            metrics_collector,
         )
         self.num_gpu_blocks = num_gpu_blocks
         self.enable_caching = enable_caching
