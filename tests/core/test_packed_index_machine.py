@@ -88,6 +88,19 @@ class IndexMachine(RuleBasedStateMachine):
         assert dropped == expected
         assert all(block._hash is None for block in blocks)
 
+    @rule(block_id=each_id)
+    def evict_one(self, block_id: int) -> None:
+        block = self.blocks[block_id]
+        block_hash = block._hash
+        self.index.read_ahead(block)
+        evicted = self.reference.evict_one(block)
+        if evicted:
+            hashed(self.blocks, block_id, block_hash or b"")  # both are to take it
+        assert self.index.evict_one(block) is evicted is (block_hash is not None)
+        assert block._hash is None
+        if block_hash is not None:
+            self.forget(block, block_hash)
+
     @rule(block_hash=each_hash)
     def discard(self, block_hash: bytes) -> None:
         assert self.index.discard(block_hash) is self.reference.discard(block_hash)

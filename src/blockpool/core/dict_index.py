@@ -151,6 +151,15 @@ class DictIndex(GroupIndex):
                 num_idle += 1
         return num_idle
 
+    def evict_one(self, block: KVCacheBlock) -> bool:
+        """See `GroupIndex`."""
+        block_hash = block._hash
+        if block_hash is None or self.entries.get(block_hash) is not block:
+            return super().evict_one(block)
+        del self.entries[block_hash]
+        block._hash = None
+        return True
+
     def evict(
         self, blocks: list[KVCacheBlock], start: int, home: i64, dropped: list[object] | None
     ) -> tuple[int, int]:

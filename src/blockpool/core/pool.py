@@ -14,6 +14,7 @@ from blockpool.core.block_hash import as_group_id, scale_factor
 from blockpool.core.block_list import BlockList
 from blockpool.core.block_map import BlockHashToBlockMap, map_for_pool
 from blockpool.core.block_store import BlockStore
+from blockpool.core.build import COMPILED
 from blockpool.core.event_log import EventLog, StoredRun, as_granularity
 from blockpool.core.events import KVCacheEvent
 from blockpool.core.free_queue import FreeKVCacheBlockQueue
@@ -188,7 +189,7 @@ class BlockPool:
         if self.metrics_collector is None:
             taken = self.free_block_queue.hand_out(count)
             self._num_cached_idle -= self._evict(taken)
-            if count == 1:
+            if COMPILED and count == 1:
                 self.cached_block_hash_to_block.read_ahead(self.free_block_queue.oldest())
         else:
             taken = self.free_block_queue.popleft_n(count)
