@@ -1,10 +1,12 @@
 """BlockPool: construction, handing out, touching, freeing, and what the gauges say meanwhile."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockpool import BlockPool, KVCacheMetricsCollector, OutOfBlocksError
+from blockpool import BlockPool, BlockStateError, KVCacheMetricsCollector, OutOfBlocksError
 
 from .support import RecordingCollector, assert_refused, cache_chain, ids, queue_ids, snapshot
 
@@ -147,6 +149,20 @@ def test_a_list_with_an_order_of_its_own_is_taken_one_by_one() -> None:
     blocks = pool.get_new_blocks(3)
     pool.free_blocks(reversed(Doubled(blocks)))
     assert queue_ids(pool) == [4, 5, 6, 7, 3, 2, 1]
+    pool.free_blocks(Doubled(pool.get_new_blocks(2)))
+    assert queue_ids(pool) == [6, 7, 3, 2, 1, 4, 5]
+
+
+@pytest.mark.parametrize("backwards", [True, False])
+def test_the_list_of_the_caller_stays_as_it_is(backwards: bool) -> None:
+    pool = BlockPool(8, True, 16)
+    blocks = pool.get_new_blocks(3)
+    mine: list[Any] = [*blocks, pool.null_block]
+    pool.free_blocks(reversed(mine) if backwards else mine)
+    assert mine == [*blocks, pool.null_block]
+    with pytest.raises(BlockStateError):
+        pool.free_blocks(reversed(mine) if backwards else mine)
+    assert mine == [*blocks, pool.null_block]
 
 
 def test_freeing_nothing_changes_nothing() -> None:

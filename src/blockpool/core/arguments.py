@@ -147,7 +147,11 @@ def as_list_from_end(field: str, values: object) -> list[object]:
     """
     if type(values) is not BACKWARD_ITERATOR:
         items = as_list(field, values)
-        return items if len(items) < 2 else items[::-1]
+        if len(items) < 2:
+            return items
+        copied = list(items)
+        copied.reverse()
+        return copied
     iterator: Any = values
     state = iterator.__reduce__()
     if len(state) == 3 and type(state[1][0]) is list:
