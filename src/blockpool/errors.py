@@ -54,6 +54,7 @@ class OutOfBlocksError(BlockPoolError, ValueError):
     """
 
     def __init__(self, wanted: int, free: int) -> None:
+        wanted = int(wanted)  # True is 1
         super().__init__(wanted, free)
         self.wanted = wanted
         self.free = free

@@ -153,6 +153,13 @@ def test_a_list_with_an_order_of_its_own_is_taken_one_by_one() -> None:
     assert queue_ids(pool) == [6, 7, 3, 2, 1, 4, 5]
 
 
+def test_true_blocks_are_one() -> None:
+    pool = BlockPool(1, True, 16)
+    with pytest.raises(OutOfBlocksError, match=r"^1 blocks wanted, 0 free$") as caught:
+        pool.get_new_blocks(True)
+    assert type(caught.value.wanted) is int
+
+
 @pytest.mark.parametrize("backwards", [True, False])
 def test_the_list_of_the_caller_stays_as_it_is(backwards: bool) -> None:
     pool = BlockPool(8, True, 16)
