@@ -79,9 +79,7 @@ class GroupIndex(ABC):
     def _remove_range(self, blocks: list[object], start: int, stop: int) -> None:
         """Takes `blocks[start:stop]` of a failed `insert_range` out again."""
         for block in cast("list[KVCacheBlock]", blocks)[start:stop]:
-            if block._hash is not None:
-                self.pop(block._hash, block.block_id)
-                block._hash = None
+            self.evict_one(block)
 
     def evict_one(self, block: KVCacheBlock) -> bool:
         """`evict` of one block of this group that has a hash; tells whether it was indexed here. O(1)."""
